@@ -240,7 +240,7 @@ def test_to_be_watched_changes_nothing(mechanism: Mechanism) -> None:
 def test_every_meeting_of_rows_and_randomness_is_seen(
     mechanism: Mechanism, kinds: list[str], drawn: list[bool]
 ) -> None:
-    watch = watched(mechanism, LINEAR, pairs(LINEAR)[0])
+    watch = watched(replace(mechanism, standardise=False), LINEAR, pairs(LINEAR)[0])
     assert [event.kind for event in watch.events] == kinds
     assert [event.rows_drawn for event in watch.events] == drawn
     assert all(event.given for event in watch.events)
@@ -250,7 +250,8 @@ def test_every_meeting_of_rows_and_randomness_is_seen(
 
 def test_batches_of_all_rows_are_no_draw() -> None:
     """Nothing is secret about them, so what they release is priced in full."""
-    for mechanism in (DPSGD(steps=2, rate=1.0), PSGD(steps=2, batch_size=24)):
+    everyone = {"steps": 2, "standardise": False}
+    for mechanism in (DPSGD(rate=1.0, **everyone), PSGD(batch_size=24, **everyone)):
         watch = watched(mechanism, LINEAR, pairs(LINEAR)[0])
         assert [event.rows_drawn for event in watch.events] == [False, False]
 
@@ -357,7 +358,7 @@ def test_the_linear_loss_attains_what_the_logistic_loss_cannot() -> None:
     shares = {}
     for loss in (Linear(), Logistic()):
         problem = replace(LINEAR, loss=loss)
-        mechanism = OutputGD(iterations=4, step_size=0.5)
+        mechanism = OutputGD(iterations=4, step_size=0.5, standardise=False)
         shares[loss.name] = max(replay(mechanism, problem, BUDGET, p).largest_share for p in pairs(problem))
     assert shares["linear"] == pytest.approx(1, rel=1e-6)
     assert shares["logistic"] < 0.7
@@ -367,7 +368,7 @@ def test_the_linear_loss_attains_what_the_logistic_loss_cannot() -> None:
 @pytest.mark.parametrize("row", [0, 12, 23])
 def test_a_missing_row_is_covered_by_the_secret_order(row: int) -> None:
     """Without the coupling every later row would come to lie elsewhere; the distance would be that of many rows."""
-    mechanism = RSGD(epochs=2, batch_size=6, step_size=0.5)
+    mechanism = RSGD(epochs=2, batch_size=6, step_size=0.5, standardise=False)
     report = replay(mechanism, REMOVING, BUDGET, cancelling_pair(REMOVING, row))
     assert report.passed
     assert report.largest_share == pytest.approx(1, rel=1e-5)

@@ -44,7 +44,9 @@ STRONG = 0.05  # so that a perturbed objective of so few rows is private for any
 REMOVABLE = {"neighbours": "add-remove", "max_rows": 450}
 
 CASES = {name: (PrivateLogisticRegression, {"mechanism": name}) for name in mechanism_names()}
-CASES |= {
+CASES |= {  # rows as they came where a case says so; by default mechanisms standardise
+    "output": (PrivateLogisticRegression, {"mechanism": Output(standardise=False)}),
+    "output, by default": (PrivateLogisticRegression, {"mechanism": "output"}),
     "dp-sgd-adv": (PrivateLogisticRegression, {"mechanism": DPSGDAdv(steps=1000)}),
     "dp-svrg": (PrivateLogisticRegression, {"mechanism": DPSVRG(outer=3), "epsilon": 0.3}),
     "dp-sgd": (PrivateLogisticRegression, {"mechanism": DPSGD(steps=60), "epsilon": 0.3}),
@@ -59,7 +61,10 @@ CASES |= {
         PrivateLinearRegression,
         {"mechanism": AdaSSP(standardise=True), **REMOVABLE, "y_range": (0, 3)},
     ),
-    "output, no intercept": (PrivateLogisticRegression, {"mechanism": Output(), "fit_intercept": False}),
+    "output, no intercept": (
+        PrivateLogisticRegression,
+        {"mechanism": Output(standardise=False), "fit_intercept": False},
+    ),
     "output, three classes": (PrivateLogisticRegression, {"mechanism": "output", "classes": [0, 1, 2]}),
     "output, paper": (PrivateLogisticRegression, {"mechanism": "output:paper", "epsilon": 0.5}),
     "rsgd-ar, paper, removable": (
@@ -70,19 +75,27 @@ CASES |= {
         PrivateLogisticRegression,
         {"mechanism": RSGDAR(batch_size=90, epochs=12, average_every=5, standardise=True)},
     ),
+    "rsgd-ar, plain": (PrivateLogisticRegression, {"mechanism": RSGDAR(standardise=False, clip=None)}),
+    "rsgd-ar, clip, removable": (PrivateLogisticRegression, {"mechanism": RSGDAR(clip=0.4), **REMOVABLE}),
     "rsgd, regression": (
         PrivateLinearRegression,
         {"mechanism": RSGD(batch_size=90), "residual_bound": 0.5, "y_range": (0, 3)},
     ),
-    "nsgd, batches": (PrivateLogisticRegression, {"mechanism": NSGD(batch_size=90)}),
-    "bolt-on, constant": (PrivateLinearSVC, {"mechanism": BoltOn(rule="strong-constant", passes=3)}),
+    "nsgd, batches": (PrivateLogisticRegression, {"mechanism": NSGD(batch_size=90, standardise=False)}),
+    "bolt-on, constant": (
+        PrivateLinearSVC,
+        {"mechanism": BoltOn(rule="strong-constant", passes=3, standardise=False)},
+    ),
     "bolt-on, root, removable": (
         PrivateLogisticRegression,
         {"mechanism": BoltOn(rule="convex-sqrt", passes=3), **REMOVABLE},
     ),
     "objective, three classes": (PrivateLogisticRegression, {"mechanism": "objective", "classes": [0, 1, 2]}),
     "objective, svm, removable": (PrivateLinearSVC, {"mechanism": "objective", **REMOVABLE}),
-    "objective, removable": (PrivateLogisticRegression, {"mechanism": "objective", **REMOVABLE}),
+    "objective, removable": (
+        PrivateLogisticRegression,
+        {"mechanism": Objective(standardise=False), **REMOVABLE},
+    ),
     "objective, small l2": (PrivateLogisticRegression, {"mechanism": "objective", "l2": 0.01}),
     "objective, soft clip": (
         PrivateLinearClassifier,
@@ -123,17 +136,23 @@ CASES |= {
         PrivateLogisticRegression,
         {"mechanism": DPGD(split=0.3, standardise=True, steps=9)},
     ),
-    "dp-gd, clip, svm": (PrivateLinearSVC, {"mechanism": DPGD(clip=0.5, steps=9), **REMOVABLE}),
-    "dp-gd, removable": (PrivateLogisticRegression, {"mechanism": DPGD(steps=9), **REMOVABLE}),
+    "dp-gd, clip, svm": (
+        PrivateLinearSVC,
+        {"mechanism": DPGD(clip=0.5, steps=9, standardise=False), **REMOVABLE},
+    ),
+    "dp-gd, removable": (
+        PrivateLogisticRegression,
+        {"mechanism": DPGD(steps=9, standardise=False), **REMOVABLE},
+    ),
     "dp-gd, paper": (PrivateLogisticRegression, {"mechanism": DPGD(accounting="paper", steps=9)}),
     "dp-agd, dear choices": (
         PrivateLinearSVC,
-        {"mechanism": DPAGD(choice_share=0.6, growth=1.0, splits=12), **REMOVABLE},
+        {"mechanism": DPAGD(choice_share=0.6, growth=1.0, splits=12, standardise=False), **REMOVABLE},
     ),
     "dp-cd, regression": (PrivateLinearRegression, {"mechanism": DPCD(passes=3), "y_range": (0, 3)}),
     "noisy-sgd, ball": (
         PrivateLogisticRegression,
-        {"mechanism": NoisySGD(batch_size=90, radius=2.0, epochs=4)},
+        {"mechanism": NoisySGD(batch_size=90, radius=2.0, epochs=4, standardise=False)},
     ),
     "noisy-sgd, public": (
         PrivateLogisticRegression,
@@ -142,7 +161,7 @@ CASES |= {
     "noisy-sgd, removable": (PrivateLinearSVC, {"mechanism": NoisySGD(batch_size=70, epochs=4), **REMOVABLE}),
     "dp-sgd, removable": (
         PrivateLogisticRegression,
-        {"mechanism": DPSGD(steps=60), "epsilon": 0.3, **REMOVABLE},
+        {"mechanism": DPSGD(steps=60, standardise=False), "epsilon": 0.3, **REMOVABLE},
     ),
     "dp-sgd, standardised": (
         PrivateLogisticRegression,
@@ -160,7 +179,10 @@ CASES |= {
         PrivateLogisticRegression,
         {"mechanism": FrankWolfe(steps=5), "delta": 0.0, **REMOVABLE},
     ),
-    "frank-wolfe, lazy": (PrivateLogisticRegression, {"mechanism": FrankWolfe(steps=5, lazy=True)}),
+    "frank-wolfe, lazy": (
+        PrivateLogisticRegression,
+        {"mechanism": FrankWolfe(steps=5, lazy=True, standardise=False)},
+    ),
     "frank-wolfe, lazy, removable": (
         PrivateLogisticRegression,
         {"mechanism": FrankWolfe(steps=5, lazy=True), **REMOVABLE},
@@ -169,13 +191,14 @@ CASES |= {
         PrivateLogisticRegression,
         {"mechanism": FrankWolfe(steps=5, standardise=True)},
     ),
-    "ssp, small weight": (PrivateLogisticRegression, {"mechanism": SSP(weight=0.2)}),
+    "ssp, small weight": (PrivateLogisticRegression, {"mechanism": SSP(weight=0.2, standardise=False)}),
     "ssp, removable, standardised": (
         PrivateLogisticRegression,
         {"mechanism": SSP(standardise=True), **REMOVABLE},
     ),
     "auto, weighted": (PrivateLogisticRegression, {"class_weight": {0: 0.5, 1: 5.0}}),
     "output, weighted": (PrivateLogisticRegression, {"mechanism": "output", "class_weight": {1: 5.0}}),
+    "rsgd-ar, weighted": (PrivateLogisticRegression, {"mechanism": "rsgd-ar", "class_weight": {1: 5.0}}),
     "objective, weighted, three classes": (
         PrivateLogisticRegression,
         {"mechanism": "objective", "classes": [0, 1, 2], "class_weight": {2: 5.0}, "l2": 5 * STRONG},
@@ -204,7 +227,21 @@ CASES |= {
     ),
     "dp-gd, persons, clip, sum": (
         PrivateLogisticRegression,
-        {"mechanism": DPGD(clip=0.5, steps=9), "person_loss": "sum", "max_rows_per_person": 3},
+        {
+            "mechanism": DPGD(clip=0.5, steps=9, standardise=False),
+            "person_loss": "sum",
+            "max_rows_per_person": 3,
+        },
+    ),
+    "rsgd-ar, persons": (PrivateLogisticRegression, {"mechanism": "rsgd-ar"}),
+    "rsgd-ar, persons, weighted, sum": (
+        PrivateLogisticRegression,
+        {
+            "mechanism": "rsgd-ar",
+            "class_weight": {1: 2.0},
+            "person_loss": "sum",
+            "max_rows_per_person": 3,
+        },
     ),
     "rsgd-ar, persons, standardised": (
         PrivateLogisticRegression,

@@ -301,21 +301,25 @@ def test_account_of_every_private_mechanism(dperm, name):
 
 
 def test_account_options_change_what_they_name(dperm):
-    def price(options, rows="--n 5000", mechanism="rsgd-ar"):
+    fixed = {"epochs": 20, "batch_size": 1000, "average_every": 10, "step_size": 1, "standardise": "false"}
+
+    def price(options="", rows="--n 5000", **changed):
         line = f"account {rows} --epsilon 0.5 --delta 1e-8 --l2 1e-3 --json {options} --mechanism"
-        code, out, err = dperm(line, mechanism)
+        settings = [f"{key}={value}" for key, value in {**fixed, **changed}.items()]
+        code, out, err = dperm(line, " ".join(["rsgd-ar", *settings]))
         assert code == 0, err
         return json.loads(out)
 
-    base = price("")
+    base = price()
     half = price("--neighbours add-remove", rows="--max-rows 5000")["prices"][0]["sensitivity"]
     assert half == pytest.approx(base["prices"][0]["sensitivity"] / 2, rel=1e-6)
     scale = base["prices"][0]["noise_scale"]
     for options in ("--x-norm 2", "--no-intercept", "--l2 0.1", "--loss svm"):
         assert price(options)["prices"][0]["noise_scale"] != scale, options
-    for setting in ("epochs=5", "batch_size=100", "average_every=5", "step_size=0.5"):
-        assert price("", mechanism=f"rsgd-ar {setting}")["prices"][0]["noise_scale"] != scale, setting
-    assert price("", mechanism="rsgd-ar average_every=7 step_size=0.5")["settings"]["average_every"] == 7
+    others = {"epochs": 5, "batch_size": 100, "average_every": 5, "step_size": 0.5}
+    for name, value in {**others, "clip": 0.2, "standardise": "true"}.items():
+        assert price(**{name: value})["prices"][0]["noise_scale"] != scale, name
+    assert price(average_every=7, step_size=0.5)["settings"]["average_every"] == 7
 
 
 def test_account_says_why_the_paper_refuses(dperm):

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss
 
 from dperm import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
-from dperm.mechanisms import AdaSSP, NoPrivacy, Objective, Output
+from dperm.mechanisms import RSGD, AdaSSP, NoPrivacy, Objective, Output
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(500, 3)) / 4
@@ -25,11 +25,12 @@ def linear(model, rows):
     return np.ravel(rows @ model.coef_.T + model.intercept_)
 
 
+PLAIN = Output(standardise=False)
 MODELS = {
-    "logistic": PrivateLogisticRegression(mechanism="output", classes=[0, 1]),
-    "svm": PrivateLinearSVC(mechanism="rsgd", classes=[0, 1], x_norm=0.95),
+    "logistic": PrivateLogisticRegression(mechanism=PLAIN, classes=[0, 1]),
+    "svm": PrivateLinearSVC(mechanism=RSGD(standardise=False), classes=[0, 1], x_norm=0.95),
     "regression": PrivateLinearRegression(mechanism="adassp", y_range=(-3, 5)),
-    "no intercept": PrivateLogisticRegression(mechanism="output", classes=[0, 1], fit_intercept=False),
+    "no intercept": PrivateLogisticRegression(mechanism=PLAIN, classes=[0, 1], fit_intercept=False),
 }
 
 
@@ -55,8 +56,9 @@ def test_short_rows_get_the_linear_function_and_long_ones_that_of_the_row_as_tra
         (PrivateLogisticRegression(classes=[0, 1, 2]), np.digitize(X[:, 0], [-0.2, 0.2])),
         (PrivateLinearSVC(classes=[0, 1]), LABELS),
         (PrivateLinearRegression(y_range=(-1, 1)), LABELS),
+        (PrivateLogisticRegression(mechanism="output", classes=[0, 1]), LABELS),
     ],
-    ids=["binary", "three classes", "svm", "regression"],
+    ids=["binary", "three classes", "svm", "regression", "output"],
 )
 def test_by_default_rows_of_any_length_get_the_linear_function(model, targets):
     """As the docstrings of predict and decision_function say; with bounded rows it would differ."""

@@ -22,6 +22,7 @@ from dperm.estimators.search import selection
 from dperm.estimators.search.scoring import Scorer, scorer_for
 from dperm.estimators.search.selection import as_noisy, priced_candidate
 from dperm.ledger import Ledger
+from dperm.mechanisms import Output
 from dperm.privacy import GaussianProfile, SeededEntropy, SystemEntropy, gaussian_mu
 from dperm.privacy.selection import RunCount, plan_selection
 from dperm.unit import Neighbours
@@ -186,7 +187,8 @@ def test_the_score_moves_by_its_sensitivity_and_no_more(rows):
 @pytest.mark.parametrize("entropy", [SystemEntropy(), SeededEntropy(4)], ids=["system", "seeded"])
 def test_candidates_have_noise_of_their_own(rows, entropy, seen, monkeypatch):
     X, y = rows[0][:60], rows[1][:60]
-    one = searcher(grid={"l2": [1.0]}, mean_candidates=60.0, runs="poisson", epsilon=20.0)
+    estimator = PrivateLogisticRegression(mechanism=Output(standardise=False), classes=["no", "yes"])
+    one = searcher(estimator, {"l2": [1.0]}, mean_candidates=60.0, runs="poisson", epsilon=20.0)
     task, _ = one._task(X, y, None)
     plan = selection.selection_plan(Budget(20.0, 1e-6), "poisson", 60.0)
     candidates = [priced_candidate(one.estimator, {"l2": 1.0}, task, plan)]

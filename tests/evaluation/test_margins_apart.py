@@ -20,7 +20,9 @@ THREE = np.digitize(X[:, 1], [-0.3, 0.3])
 EASY = {"epsilon": 3.0, "delta": 1e-3, "random_state": 0}
 MODELS = {
     "linear": PrivateLogisticRegression(classes=[0, 1], **EASY).fit(X, Y),
-    "bounded": PrivateLogisticRegression(mechanism="output", l2=0.1, classes=[0, 1], **EASY).fit(X, Y),
+    "bounded": PrivateLogisticRegression(
+        mechanism=dperm.mechanisms.Output(standardise=False), l2=0.1, classes=[0, 1], **EASY
+    ).fit(X, Y),
     "standardised": PrivateLogisticRegression(
         mechanism=dperm.mechanisms.DPGD(standardise="bounded"), classes=[0, 1], **EASY
     ).fit(X, Y),

@@ -54,7 +54,9 @@ def test_the_oracle_is_the_best_candidate_at_each_epsilon_and_says_what_it_is(ro
     assert (described["tuning"], len(described["candidates"])) == ("oracle", 3)
 
 
-@pytest.mark.parametrize("mechanism", [RSGD(batch_size=60, epochs=3), DPGD(steps=4)])
+@pytest.mark.parametrize(
+    "mechanism", [RSGD(batch_size=60, epochs=3, standardise=False), DPGD(steps=4, standardise=False)]
+)
 def test_step_sizes_train_side_by_side_as_they_would_alone(rows, mechanism, monkeypatch):
     monkeypatch.setattr("dperm.experiments.batches.Gate", lambda entropy: SilentGate())
     calls, run_jobs = [], type(mechanism).run
@@ -79,12 +81,14 @@ def test_step_sizes_train_side_by_side_as_they_would_alone(rows, mechanism, monk
 
 
 def test_wide_grids_are_cut_and_other_settings_run_alone():
-    configuration = oracle("rsgd", step_size=[1.0, 2.0, 3.0], epochs=[1, 2])
+    configuration = oracle(RSGD(standardise=False), step_size=[1.0, 2.0, 3.0], epochs=[1, 2])
     assert sharing(configuration, columns=10) == [[0, 2, 4], [1, 3, 5]]
     assert sharing(configuration, columns=50) == [[0, 2], [4], [1, 3], [5]]
     assert sharing(configuration, columns=500) == [[0], [2], [4], [1], [3], [5]]
     assert sharing(oracle("output", tolerance=[1e-4, 1e-5]), columns=10) == [[0], [1]]
     assert sharing(oracle("rsgd", step_size=[1.0, 2.0], standardise=[True]), columns=10) == [[0], [1]]
+    assert sharing(oracle("rsgd", step_size=[1.0, 2.0]), columns=10) == [[0], [1]]  # it standardises
+    assert sharing(oracle("rsgd:paper", step_size=[1.0, 2.0]), columns=10) == [[0, 1]]  # it does not
 
 
 def test_an_oracle_gives_reasons_only_where_no_candidate_is_left(rows):

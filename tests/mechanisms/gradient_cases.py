@@ -68,7 +68,7 @@ def replayed_distances(
     second = ScriptedGate(SeededEntropy(seed), replay=first)
     for gate, (X, y) in ((first, one), (second, other)):
         run(mechanism, problem, X, y, gate=gate)
-    assert len(first.values) == len(second.values) == plan.releases + 2 * bool(mechanism.standardise)
+    assert len(first.values) == len(second.values) == plan.releases + 2 * (plan.standardisation is not None)
     distance = [np.linalg.norm(a - b) for a, b in zip(first.values, second.values, strict=True)]
     assert [a.sensitivity for a in first.noises] == [b.sensitivity for b in second.noises]
     return np.array(distance), np.array([noise.sensitivity for noise in first.noises])

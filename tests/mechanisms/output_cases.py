@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Mechanism, OutputGD
 from dperm.mechanisms.base import certified
 from dperm.mechanisms.output.bolt_on import RULES
 from dperm.mechanisms.output.family import DescentMechanism
+from dperm.planning.schedule import default_step
 from dperm.privacy import Budget, Gate, SeededEntropy
 from dperm.problem import Problem
 from dperm.unit import Neighbours
@@ -38,17 +40,27 @@ class FixedOrder(SeededEntropy):
 def descents(n_rows: int, step: float | None) -> list[DescentMechanism]:
     """Every descent mechanism, with batches that n_rows = 103 does not divide and odd lengths."""
     b = -(-n_rows // 10)
-    fixed = {"batch_size": b, "step_size": step}
+    fixed = {"batch_size": b, "step_size": step, "standardise": False}
     averaged = [
         RSGDAR(epochs=epochs, average_every=every, **fixed) for epochs in (5, 7, 12) for every in (3, 4, 5)
     ]
     plain = [kind(epochs=epochs, **fixed) for kind in (RSGD, NSGD) for epochs in (5, 7, 12)]
-    full = [OutputGD(iterations=epochs, step_size=step) for epochs in (5, 12)]
+    full = [OutputGD(iterations=epochs, step_size=step, standardise=False) for epochs in (5, 12)]
     bolt_on = [
-        BoltOn(passes=5, batch_size=b, rule=rule, step_size=step if rule.endswith("constant") else None)
+        BoltOn(passes=5, rule=rule, **fixed | {"step_size": step if rule.endswith("constant") else None})
         for rule in RULES
     ]
     return [*averaged, *plain, *full, *bolt_on]
+
+
+def stepped(mechanism: DescentMechanism, problem: Problem) -> DescentMechanism:
+    """With the step size filled in where ``planning/excess.py`` would choose it."""
+    if mechanism.settings["step_size"] is not None:
+        return mechanism
+    if isinstance(mechanism, BoltOn):
+        open_step = mechanism.rule == "convex-constant"
+        return replace(mechanism, step_size=1 / problem.smoothness) if open_step else mechanism
+    return replace(mechanism, step_size=default_step(problem))  # type: ignore[call-arg]
 
 
 def short(mechanism: Mechanism) -> str:
@@ -134,8 +146,7 @@ def plain_descent(
     full = isinstance(mechanism, OutputGD)
     batches = plain_batches(n, n if full else mechanism.batch_size)  # type: ignore[attr-defined]
     epochs = {"output-gd": "iterations", "bolt-on": "passes"}.get(mechanism.name, "epochs")
-    default = 1 / L if mechanism.name == "bolt-on" else min(2 / L, 4 / squared_norm)
-    first = mechanism.settings.get("step_size") or default
+    first = mechanism.settings["step_size"] or 1 / L
     w, iterates, t, since_restart = np.zeros(rows.shape[1]), [], 0, 0
     for epoch in range(1, int(mechanism.settings[epochs]) + 1):  # type: ignore[call-overload]
         since_restart += 1
@@ -167,6 +178,4 @@ def plain_descent(
 
 
 def add_remove(problem: Problem) -> Problem:
-    from dataclasses import replace
-
     return replace(problem, neighbours=Neighbours.ADD_REMOVE)

@@ -17,7 +17,8 @@ from dperm.losses import (
     Softmax,
 )
 from dperm.mechanisms import Auto, Job, Objective
-from dperm.mechanisms.auto import CLIP_RANGE, choose, loss_for
+from dperm.mechanisms.auto import choose
+from dperm.planning.rules import SLOPE_RANGE
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.unit import Neighbours
@@ -47,9 +48,11 @@ def test_the_rule() -> None:
 
 
 def test_the_clip_grows_as_the_noise_falls_within_its_range() -> None:
-    clips = [loss_for(WIDE, Budget(epsilon, 1e-8)).clip for epsilon in (0.01, 0.1, 0.3, 0.5, 1.0, 4.0)]
+    clips = [
+        Auto().trained_loss(WIDE, Budget(epsilon, 1e-8)).clip for epsilon in (0.01, 0.1, 0.3, 0.5, 1.0, 4.0)
+    ]
     assert clips == sorted(clips)
-    assert clips[0] == CLIP_RANGE[0] < clips[3] < clips[-1] == CLIP_RANGE[1]
+    assert clips[0] == SLOPE_RANGE[0] < clips[3] < clips[-1] == SLOPE_RANGE[1]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +60,7 @@ def test_the_clip_grows_as_the_noise_falls_within_its_range() -> None:
 )
 def test_a_loss_with_settings_of_its_own_is_kept(loss) -> None:
     problem = dataclasses.replace(WIDE, loss=loss)
-    assert loss_for(problem, Budget(1.0, 1e-8)) == loss
+    assert Auto().trained_loss(problem, Budget(1.0, 1e-8)) == loss
     assert planned(problem, 1.0).problem.loss == loss
 
 

@@ -119,7 +119,7 @@ def test_nothing_is_carried_over_from_an_earlier_run() -> None:
     rows = table(PartlyCoarseTable, plan.problem, coarse={1})
     assert [ran(plan, rows)[0] for _ in range(3)] == [True, False, True]
     coarse_first = open_rows(*rows_for(plan.problem), plan.problem)
-    mechanism = NoisySGD(epochs=1)
+    mechanism = NoisySGD(epochs=1, standardise=False)
     jobs = [Job(plan=mechanism.plan(plan.problem, BUDGET))] * 2  # two models: float32 products
     assert not any(outcome.certified for outcome in mechanism.run(jobs, coarse_first, Gate.seeded(0)))
     assert ran(plan, coarse_first)[0]

@@ -30,7 +30,7 @@ from dperm.unit import Neighbours
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5), ClippedSquared(0.5)], ids=repr)
 def test_without_noise_it_equals_a_plain_loop(loss: Loss) -> None:
     facts, (X, y) = problem(loss), data()
-    mechanism, order = DPCD(passes=3, step_size=0.8), np.array([2, 0, 4, 1, 3])
+    mechanism, order = DPCD(passes=3, step_size=0.8, standardise=False), np.array([2, 0, 4, 1, 3])
     jobs = [Job(plan=mechanism.plan(facts, BUDGET))]
     (got,) = mechanism.run(jobs, open_rows(X, y, facts), ScriptedGate(FixedOrder(order)))
     kappa = {"logistic": 0.25, "huber-hinge": 1.0, "squared": 1.0}[loss.name]
@@ -62,7 +62,7 @@ def test_all_updates_together_meet_the_budget(relation: Neighbours, standardise:
 @pytest.mark.parametrize("loss", [Linear(), Logistic(), HuberHinge(0.5)], ids=repr)
 @pytest.mark.parametrize("relation", list(Neighbours))
 def test_neighbours_stay_within_the_sensitivity(loss: Loss, relation: Neighbours) -> None:
-    moved, _ = used_shares(DPCD(passes=2), problem(loss, neighbours=relation))
+    moved, _ = used_shares(DPCD(passes=2, standardise=False), problem(loss, neighbours=relation))
     assert 0.1 < max(moved) <= 1
     if isinstance(loss, Linear):
         assert max(moved) >= 0.995  # the intercept column attains it
@@ -70,7 +70,7 @@ def test_neighbours_stay_within_the_sensitivity(loss: Loss, relation: Neighbours
 
 def test_the_intercept_gets_less_noise_than_a_feature() -> None:
     gate = ScriptedGate()
-    fit(DPCD(passes=1), problem(), *data(), gate=gate)
+    fit(DPCD(passes=1, standardise=False), problem(), *data(), gate=gate)
     scales = sorted({round(noise.scale, 9) for noise in gate.noises})
     assert len(scales) == 2
     assert scales[0] / scales[1] == pytest.approx(0.7 / 1.3, rel=2e-3)
@@ -78,7 +78,9 @@ def test_the_intercept_gets_less_noise_than_a_feature() -> None:
 
 def test_the_printed_noise_is_certified_up_to_epsilon_one_and_refused_above() -> None:
     facts, budget = problem(n_rows=40_000), Budget(1.0, 1e-8)
-    tight, paper = (DPCD(accounting=kind).plan(facts, budget) for kind in ("tight", "paper"))
+    tight, paper = (
+        DPCD(accounting=kind, standardise=False).plan(facts, budget) for kind in ("tight", "paper")
+    )
     assert (paper.noise.scale / tight.noise.scale) ** 2 == pytest.approx(2.1, abs=0.05)
     assert paper.not_certified is None
     assert paper.profile.delta(1.0) < 1e-8

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -32,12 +33,13 @@ from dperm.privacy.textbook import yu_gd_noise
 from dperm.unit import Neighbours
 from dperm_audit.gates import SilentGate
 
+plain = partial(DPGD, standardise=False)
 ALL = [np.arange(N)] * 9
 SETTINGS = [
-    DPGD(steps=9, step_size=0.8),
-    DPGD(steps=9, step_size=0.8, momentum=0.0, tail_average=0.0, adaptive=False),
-    DPGD(steps=9, step_size=0.5, momentum=0.9, tail_average=1.0, clip=0.3),
-    DPGD(steps=9, step_size=0.5, accounting="paper"),
+    plain(steps=9, step_size=0.8),
+    plain(steps=9, step_size=0.8, momentum=0.0, tail_average=0.0, adaptive=False),
+    plain(steps=9, step_size=0.5, momentum=0.9, tail_average=1.0, clip=0.3),
+    plain(steps=9, step_size=0.5, accounting="paper"),
 ]
 
 
@@ -49,7 +51,7 @@ def test_clipped_descent_is_descent_on_the_hard_clip():
     settings = {"steps": 9, "step_size": 0.8, "adaptive": False}
 
     def weights(loss, **more):
-        problem, mechanism = facts(loss, x_norm=r, intercept=0.0, l2=0.0), DPGD(**settings, **more)
+        problem, mechanism = facts(loss, x_norm=r, intercept=0.0, l2=0.0), plain(**settings, **more)
         return run(mechanism, problem, X, y, gate=ScriptedGate(strength=1.0)).weights
 
     clipped, cut = weights(Logistic(), clip=C), weights(HardClippedLogistic(C / r))
@@ -84,8 +86,8 @@ def test_without_noise_it_is_a_plain_loop(loss, mechanism):
 
 def test_the_split_changes_nothing_without_noise():
     problem, (X, y) = facts(Logistic()), rows_of(Logistic())
-    whole = run(DPGD(steps=9, step_size=0.8), problem, X, y, gate=SilentGate())
-    split = run(DPGD(steps=9, step_size=0.8, split=0.4), problem, X, y, gate=SilentGate())
+    whole = run(plain(steps=9, step_size=0.8), problem, X, y, gate=SilentGate())
+    split = run(plain(steps=9, step_size=0.8, split=0.4), problem, X, y, gate=SilentGate())
     np.testing.assert_allclose(split.weights, whole.weights, rtol=1e-5)  # float64 and float32
     assert [record.name for record in split.records[:2]] == ["dp-gd label statistic", "dp-gd gradient"]
 
@@ -95,10 +97,10 @@ def test_the_split_changes_nothing_without_noise():
 @pytest.mark.parametrize(
     "mechanism",
     [
-        DPGD(steps=6),
-        DPGD(steps=6, adaptive=False),
-        DPGD(steps=6, clip=0.4),
-        DPGD(steps=6, split=0.5),
+        plain(steps=6),
+        plain(steps=6, adaptive=False),
+        plain(steps=6, clip=0.4),
+        plain(steps=6, split=0.5),
         DPGD(steps=6, standardise=True),
     ],
     ids=["adaptive", "fixed", "clip", "split", "standardise"],
@@ -124,7 +126,7 @@ def test_all_passages_together_cost_the_budget_and_no_more(mechanism, neighbours
 @pytest.mark.parametrize("clip", [None, 0.4])
 def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(loss, clip, neighbours):
     problem, (X, y) = facts(loss, neighbours=neighbours), rows_of(loss)
-    mechanism = DPGD(steps=6, clip=clip)
+    mechanism = plain(steps=6, clip=clip)
     for row in (0, 100, 210):
         distance, declared = replayed_distances(mechanism, problem, (X, y), neighbour(problem, X, y, row))
         assert (distance <= declared).all()
@@ -137,7 +139,7 @@ def test_split_neighbours_stay_within_the_declared_sensitivity(neighbours):
     other = neighbour(problem, X, y, 3)
     if neighbours is Neighbours.REPLACE_ONE:  # the remainder forgets labels and signs, so turn the row
         other[0][3] = [3.0, -3.0, 0.0, 0.0]
-    distance, declared = replayed_distances(DPGD(steps=6, split=0.5), problem, (X, y), other)
+    distance, declared = replayed_distances(plain(steps=6, split=0.5), problem, (X, y), other)
     assert (distance <= declared).all()
     assert declared[1] < 1e-3  # at zero weights the remainder is zero
     assert distance[2:].max() > 0.05 * declared.max()
@@ -150,18 +152,18 @@ def test_opposite_rows_attain_the_sensitivity():
     X[0], y[0] = [5.0, 0, 0, 0], 1.0
     other = y.copy()
     other[0] = -1.0
-    distance, declared = replayed_distances(DPGD(steps=1, clip=0.4), problem, (X, y), (X, other))
+    distance, declared = replayed_distances(plain(steps=1, clip=0.4), problem, (X, y), (X, other))
     assert distance[0] == pytest.approx(0.8, rel=1e-5)
     assert distance[0] <= declared[0] <= 0.8 * 1.004
 
 
 def test_the_noise_grows_with_the_weights_only_where_it_may():
     problem, budget = facts(Logistic()), BUDGET
-    plan = DPGD(steps=4).plan(problem, budget)
-    small, large = (DPGD(steps=4)._noise(plan, norm).scale for norm in (0.0, 50.0))
+    plan = plain(steps=4).plan(problem, budget)
+    small, large = (plain(steps=4)._noise(plan, norm).scale for norm in (0.0, 50.0))
     assert small < 0.6 * large
     assert large <= plan.noise.scale
-    clipped = DPGD(steps=4, clip=0.7)
+    clipped = plain(steps=4, clip=0.7)
     plan = clipped.plan(problem, budget)
     assert clipped._noise(plan, 0.0) == clipped._noise(plan, 50.0) == plan.noise
 
@@ -169,8 +171,8 @@ def test_the_noise_grows_with_the_weights_only_where_it_may():
 def test_float_error_of_large_weights_is_part_of_the_sensitivity():
     """Under add-remove, where rows move places; when one is replaced the rows that are shared round alike."""
     problem = replace(facts(Logistic()), neighbours=Neighbours.ADD_REMOVE)
-    plan = DPGD(steps=4, adaptive=False).plan(problem, BUDGET)
-    usual, huge = (DPGD(steps=4, adaptive=False)._noise(plan, norm).sensitivity for norm in (1.0, 1e9))
+    plan = plain(steps=4, adaptive=False).plan(problem, BUDGET)
+    usual, huge = (plain(steps=4, adaptive=False)._noise(plan, norm).sensitivity for norm in (1.0, 1e9))
     assert usual > problem.gradient_gap
     assert huge > usual
     assert huge - problem.gradient_gap >= 2 * N * problem.gradient_error(N, 1e9)
@@ -181,7 +183,7 @@ def test_models_side_by_side_are_the_models_one_by_one():
     loss = Logistic()
     X, y = rows_of(loss)
     mask = np.random.default_rng(1).random((N, 3)) < 0.7
-    mechanism = DPGD(step_size=0.7)
+    mechanism = plain(step_size=0.7)
     jobs = []
     for k, epsilon in enumerate((0.5, 8.0, 40.0)):
         problem = facts(loss, n_rows=int(mask[:, k].sum()))
@@ -240,8 +242,10 @@ def test_standardising_works_and_is_paid_for(loss):
     assert names == ["mean of the rows", "second moments of the columns"]
     assert len(outcome.records) == 6
     assert plan.profile.delta(BUDGET.epsilon) <= BUDGET.delta
-    plain = DPGD(steps=4).plan(problem, BUDGET)
-    assert plan.noise.scale == pytest.approx(plain.noise.scale / math.sqrt(0.9), rel=1e-6)
+    unmapped = plain(steps=4).plan(problem, BUDGET)
+    assert plan.noise.scale == pytest.approx(unmapped.noise.scale / math.sqrt(0.9), rel=1e-6)
+    by_default = plan if loss.labels != "real" else unmapped
+    assert DPGD(steps=4).plan(problem, BUDGET).noise == by_default.noise
 
 
 def test_the_public_rule_fills_in_what_is_left_open():
@@ -290,7 +294,7 @@ def test_only_logistic_gradients_are_split():
 def test_weights_that_run_away_are_refused_without_a_release():
     problem, (X, y) = facts(Logistic()), rows_of(Logistic())
     with pytest.raises(InvalidInput, match="overflow"), np.errstate(over="ignore", invalid="ignore"):
-        run(DPGD(steps=40, step_size=1e200), problem, X, y)
+        run(plain(steps=40, step_size=1e200), problem, X, y)
 
 
 # Errors of the papers
@@ -301,13 +305,13 @@ def test_the_printed_noise_is_used_as_printed_and_checked():
     problem = facts(Logistic(), n_rows=1000)
     for epsilon, enough in ((0.1, True), (1.0, True), (8.0, True), (12.0, False), (20.0, False)):
         budget = Budget(epsilon, 1e-8)
-        plan = DPGD(steps=50, accounting="paper").plan(problem, budget)
+        plan = plain(steps=50, accounting="paper").plan(problem, budget)
         printed = 1000 * yu_gd_noise(problem.gradient_bound, 1000, 50, budget)
         assert plan.noise.scale == pytest.approx(printed, rel=1e-12)
         assert (plan.not_certified is None) is enough
         exact = gaussian_delta(plan.noise.padded(plan.noise.sensitivity) * math.sqrt(50) / printed, epsilon)
         assert (exact <= 1e-8) is enough
-        assert DPGD(steps=50).plan(problem, budget).not_certified is None
+        assert plain(steps=50).plan(problem, budget).not_certified is None
     assert "accounting='tight'" in plan.not_certified
 
 
@@ -316,13 +320,13 @@ def test_the_tight_noise_is_below_the_printed_one():
     for epsilon, ratio in ((0.05, 1.363), (0.1, 1.321), (1.0, 1.190)):
         budget = Budget(epsilon, 1e-8)
         tight, paper = (
-            DPGD(steps=50, accounting=kind).plan(problem, budget).noise.scale for kind in ("tight", "paper")
+            plain(steps=50, accounting=kind).plan(problem, budget).noise.scale for kind in ("tight", "paper")
         )
         assert paper / tight == pytest.approx(ratio / 1.004, rel=1e-3)  # the allowance for float32 blocks
 
 
 def test_each_relation_has_its_own_sensitivity():
-    both = [DPGD(steps=5).plan(facts(Logistic(), neighbours=n), BUDGET).noise for n in Neighbours]
+    both = [plain(steps=5).plan(facts(Logistic(), neighbours=n), BUDGET).noise for n in Neighbours]
     # Replace-one allows for float32 blocks, of as many rows as there are here.
     allowed = 1 + FLOAT32.block_error(N) / 2 + 1e-4
     assert 1 < both[0].sensitivity / (2 * both[1].sensitivity) <= allowed

@@ -1,5 +1,7 @@
 """DP-SGD and its Poisson batches: what is drawn is what is priced."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from gradient_cases import (
@@ -23,10 +25,13 @@ from dperm.losses import Logistic, Softmax
 from dperm.mechanisms.base import Job
 from dperm.mechanisms.gradient.dp_sgd import DPSGD, ORDERS
 from dperm.mechanisms.gradient.psgd import PSGD
+from dperm.mechanisms.gradient.sgd_ma import SGDMA
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.privacy import Budget, Gate, SystemEntropy, entropy
 from dperm.unit import Neighbours
 from dperm_audit.gates import SilentGate
+
+plain = partial(DPSGD, standardise=False)
 
 
 def drawn(mechanism, steps, seed=3, n=N):
@@ -40,7 +45,7 @@ def drawn(mechanism, steps, seed=3, n=N):
 @each_loss
 def test_without_noise_it_is_a_plain_loop_over_the_batches(loss, clip):
     problem, (X, y) = facts(loss), rows_of(loss)
-    mechanism = DPSGD(steps=20, step_size=0.8, clip=clip, momentum=0.3)
+    mechanism = plain(steps=20, step_size=0.8, clip=clip, momentum=0.3)
     plan = mechanism.plan(problem, BUDGET)
     outcome = run(mechanism, problem, X, y, gate=SilentGate(3))
     expected = plain_descent(
@@ -93,7 +98,7 @@ def test_the_noise_meets_the_budget_by_dp_accountings_own_ledger(neighbours, sta
 def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(loss, neighbours):
     """Under add-remove the missing row is the last: it is an empty one, and the others keep their places."""
     problem, (X, y) = facts(loss, neighbours=neighbours), rows_of(loss)
-    mechanism = DPSGD(steps=20, clip=0.5)
+    mechanism = plain(steps=20, clip=0.5)
     distance, declared = replayed_distances(mechanism, problem, (X, y), neighbour(problem, X, y, N - 1))
     assert (distance <= declared).all()
     met = np.array([N - 1 in batch for batch in drawn(mechanism, 20)])
@@ -123,7 +128,7 @@ def test_models_side_by_side_draw_batches_of_their_own():
 
 def test_an_empty_batch_is_noised_and_stepped_on():
     problem, (X, y) = facts(Logistic(), n_rows=3), rows_of(Logistic(), n=3)
-    mechanism = DPSGD(steps=20, rate=0.1)
+    mechanism = plain(steps=20, rate=0.1)
     empty = [len(batch) == 0 for batch in drawn(mechanism, 20, n=3)]
     assert 0 < sum(empty) < 20
     silent = SilentGate(3)
@@ -176,16 +181,29 @@ class Strange(SystemEntropy):
     secure = False
 
 
-@pytest.mark.parametrize("mechanism", [DPSGD(steps=2), PSGD(steps=2)], ids=lambda mechanism: mechanism.name)
-def test_a_source_that_is_neither_secure_nor_seeded_is_refused(mechanism):
+@pytest.mark.parametrize("kind", [DPSGD, PSGD], ids=lambda kind: kind.name)
+def test_a_source_that_is_neither_secure_nor_seeded_is_refused(kind):
     problem, (X, y) = facts(Logistic()), rows_of(Logistic())
     with pytest.raises(InvalidInput, match="strange"):
-        run(mechanism, problem, X, y, gate=Gate(Strange()))
+        run(kind(steps=2, standardise=False), problem, X, y, gate=Gate(Strange()))
+
+
+@pytest.mark.parametrize("kind", [DPSGD, SGDMA], ids=lambda kind: kind.name)
+def test_gradients_are_clipped_and_steps_are_long_unless_asked_otherwise(kind):
+    problem = facts(Logistic(), neighbours=Neighbours.ADD_REMOVE)
+    plan = kind(steps=20).plan(problem, BUDGET)
+    assert plan.settings["clip"] == plan.descent.clip == pytest.approx(0.4 * problem.gradient_bound)
+    assert plan.noise.sensitivity == pytest.approx(0.4 * problem.gradient_bound, rel=1e-6)
+    assert plan.settings["step_size"] == pytest.approx(8 * 0.5 / (0.25 * problem.row_norm**2))
+    for other in (kind(steps=20, clip=None), kind(steps=20, accounting="paper")):
+        plan = other.plan(problem, BUDGET)
+        assert plan.settings["clip"] is plan.descent.clip is None
+        assert plan.noise.sensitivity == pytest.approx(problem.gradient_bound, rel=1e-6)
 
 
 @pytest.mark.together
 @pytest.mark.parametrize(
-    "bad", [{"rate": 0.0}, {"rate": 1.5}, {"rate": "x"}, {"steps": 0}, {"clip": 0}], ids=str
+    "bad", [{"rate": 0.0}, {"rate": 1.5}, {"rate": "x"}, {"steps": 0}, {"clip": 0}, {"clip": "0.4"}], ids=str
 )
 def test_bad_settings_are_refused(bad):
     with pytest.raises(InvalidInput):
@@ -216,12 +234,12 @@ def test_the_papers_price_is_for_add_remove_and_marked_when_a_row_is_replaced():
     """One relation per claim: noise for add-remove is about half of what replacing a row needs."""
     budget = Budget(1.0, 1e-6)
     plans = {
-        n: DPSGD(steps=20, accounting="paper").plan(facts(Logistic(), neighbours=n), budget)
+        n: plain(steps=20, accounting="paper").plan(facts(Logistic(), neighbours=n), budget)
         for n in Neighbours
     }
     assert plans[Neighbours.ADD_REMOVE].not_certified is None
     assert "accounting='tight'" in plans[Neighbours.REPLACE_ONE].not_certified
-    tight = DPSGD(steps=20).plan(facts(Logistic(), neighbours=Neighbours.ADD_REMOVE), budget)
+    tight = plain(steps=20, clip=None).plan(facts(Logistic(), neighbours=Neighbours.ADD_REMOVE), budget)
     assert tight.noise.scale < plans[Neighbours.ADD_REMOVE].noise.scale < 1.3 * tight.noise.scale
 
 
@@ -229,13 +247,13 @@ def test_sampling_never_needs_less_noise_on_the_mean_than_full_batches():
     from dperm.mechanisms.gradient.dp_gd import DPGD
 
     problem, budget = facts(Logistic(), n_rows=40_000), Budget(0.5, 1e-8)
-    full = DPGD(steps=50).plan(problem, budget).noise.scale / 40_000
-    sampled = DPSGD(steps=50).plan(problem, budget).noise.scale / 4_000
+    full = DPGD(steps=50, standardise=False).plan(problem, budget).noise.scale / 40_000
+    sampled = plain(steps=50, clip=None).plan(problem, budget).noise.scale / 4_000
     assert full * (1 - 5e-3) <= sampled <= 1.1 * full
 
 
 def test_the_smallest_certified_delta_is_priced_too():
-    plan = DPSGD(steps=5).plan(facts(Logistic()), Budget(1.0, 1e-15))
+    plan = plain(steps=5).plan(facts(Logistic()), Budget(1.0, 1e-15))
     z = 2 * plan.noise.scale / plan.noise.padded(plan.noise.sensitivity)
     second = composed_price(poisson_losses(0.1, z, 2), 5, 0.0, "").delta(1.0)
     assert 0.999e-15 <= second <= 1e-15 * (1 + 1e-6)

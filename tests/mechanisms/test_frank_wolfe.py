@@ -30,7 +30,7 @@ from dperm.unit import Neighbours
 def test_without_noise_it_equals_a_plain_loop(loss: Loss) -> None:
     facts, (X, y) = problem(loss), data()
     gate = ScriptedGate()
-    got = fit(FrankWolfe(steps=12, radius=6.0), facts, X, y, gate=gate)
+    got = fit(FrankWolfe(steps=12, radius=6.0, standardise=False), facts, X, y, gate=gate)
     c = 6.0 / facts.row_norm
     corners = np.vstack([c * np.eye(P + 1), -c * np.eye(P + 1)])
     w = np.zeros(P + 1)
@@ -63,12 +63,13 @@ def test_without_delta_the_guarantee_is_pure() -> None:
     plan = FrankWolfe().plan(problem(), Budget(1.0, 0.0))
     assert plan.releases * 2 * plan.noise.sensitivity / plan.noise.scale <= 1.0
     assert plan.accountant == "pure composition of the choices"
+    assert plan.standardisation is None
 
 
 @pytest.mark.parametrize("loss", [Linear(), Logistic()], ids=repr)
 @pytest.mark.parametrize("relation", list(Neighbours))
 def test_scores_of_neighbours_stay_within_the_sensitivity(loss: Loss, relation: Neighbours) -> None:
-    _, ranged = used_shares(FrankWolfe(steps=6), problem(loss, neighbours=relation))
+    _, ranged = used_shares(FrankWolfe(steps=6, standardise=False), problem(loss, neighbours=relation))
     assert 0.1 < max(ranged) <= 1
 
 
@@ -77,10 +78,10 @@ def test_the_linear_loss_attains_the_sensitivity_in_both_directions() -> None:
     facts, (X, y) = problem(Linear()), data()
     X[3] = facts.x_norm * np.eye(P)[1]
     gate = ScriptedGate()
-    fit(FrankWolfe(steps=1), facts, X, y, gate=gate)
+    fit(FrankWolfe(steps=1, standardise=False), facts, X, y, gate=gate)
     other = ScriptedGate(replay=gate)
     y[3] = -y[3]
-    fit(FrankWolfe(steps=1), facts, X, y, gate=other)
+    fit(FrankWolfe(steps=1, standardise=False), facts, X, y, gate=other)
     change, declared = other.scores[0] - gate.scores[0], gate.choices[0].sensitivity
     assert np.abs(change).max() == pytest.approx(declared, rel=5e-3)  # float32 blocks are allowed for
     assert change[1] == pytest.approx(-change[1 + P + 1])
@@ -89,7 +90,7 @@ def test_the_linear_loss_attains_the_sensitivity_in_both_directions() -> None:
 
 def test_replacing_a_row_doubles_the_scale_of_adding_one() -> None:
     replaced, added = (
-        FrankWolfe(steps=9).plan(problem(neighbours=relation), BUDGET).noise
+        FrankWolfe(steps=9, standardise=False).plan(problem(neighbours=relation), BUDGET).noise
         for relation in (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE)
     )
     assert replaced.scale == pytest.approx(2 * added.scale, rel=5e-3)
@@ -99,19 +100,21 @@ def test_every_score_is_over_all_rows() -> None:
     """A published benchmark scored on a batch with noise for the whole table: most rows changed nothing."""
     facts, (X, y) = problem(Linear()), data()
     gate = ScriptedGate()
-    fit(FrankWolfe(steps=3), facts, X, y, gate=gate)
+    fit(FrankWolfe(steps=3, standardise=False), facts, X, y, gate=gate)
     for row in range(N):
         other_y = y.copy()
         other_y[row] = -y[row]
         there = ScriptedGate(replay=gate)
-        fit(FrankWolfe(steps=3), facts, X, other_y, gate=there)
+        fit(FrankWolfe(steps=3, standardise=False), facts, X, other_y, gate=there)
         for one, two in zip(gate.scores, there.scores, strict=True):
             assert np.abs(one - two).max() > 1e-4
 
 
 def test_the_papers_composition_is_certified_and_noisier() -> None:
     facts = problem()
-    tight, paper = (FrankWolfe(accounting=kind).plan(facts, BUDGET) for kind in ("tight", "paper"))
+    tight, paper = (
+        FrankWolfe(accounting=kind, standardise=False).plan(facts, BUDGET) for kind in ("tight", "paper")
+    )
     assert paper.not_certified is None
     assert paper.noise.scale > 1.3 * tight.noise.scale
     T, printed = paper.releases, math.sqrt(8 * paper.releases * math.log(1e6)) / BUDGET.epsilon
@@ -129,8 +132,10 @@ def test_refusals_and_several_models() -> None:
     mechanism = FrankWolfe()
     plans = [mechanism.plan(facts, Budget(epsilon, 1e-6)) for epsilon in (30.0, 1.0)]
     outcomes = mechanism.run([Job(plan=plan) for plan in plans], open_rows(X, y, facts), Gate.seeded(0))
-    assert [len(outcome.records) for outcome in outcomes] == [plan.releases for plan in plans]
-    assert fit(FrankWolfe(standardise=True), facts, X, y).records[0].name == "mean of the rows"
+    assert [len(outcome.records) for outcome in outcomes] == [2 + plan.releases for plan in plans]
+    assert plans[0].releases > plans[1].releases
+    assert outcomes[0].records[0].name == "mean of the rows"
+    assert fit(FrankWolfe(standardise=False), facts, X, y).records[0].name == "frank-wolfe corner"
     (secure,) = mechanism.run([Job(plan=plans[1])], open_rows(X, y, facts), Gate.system())
     assert secure.certified
     assert all(record.secure for record in secure.records)

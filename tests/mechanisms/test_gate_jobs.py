@@ -62,10 +62,12 @@ def test_jobs_that_run_in_parts_keep_their_records(mechanism: Mechanism) -> None
     budgets = [Budget(epsilon, 1e-6) for epsilon in (50.0, 0.5, 8.0, 50.0, 0.5)]
     if isinstance(mechanism, Auto):
         facts = replace(facts, l2=0.05)
-    plans = [mechanism.plan(facts, budget) for budget in budgets]
-    check_together(plans)
-    parts = {(plan.problem.loss, plan.settings.get("epochs"), plan.releases) for plan in plans}
-    assert len(parts) > 1
+    for standardise in (False, True):
+        chosen = replace(mechanism, standardise=standardise)
+        plans = [chosen.plan(facts, budget) for budget in budgets]
+        check_together(plans)
+        parts = {(plan.problem.loss, plan.settings.get("epochs"), plan.releases) for plan in plans}
+        assert len(parts) > 1
 
 
 @pytest.mark.parametrize("name", [name for name in PRIVATE if name in RELEASE_THEIR_WEIGHTS])

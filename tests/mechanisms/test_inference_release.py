@@ -213,7 +213,10 @@ def test_rows_in_another_order_stay_within_the_allowance(loss):
 def test_the_training_pays_with_about_a_twelfth_more_noise(relation):
     """As the proof page says: exactly 1 / sqrt(0.85) for noisy gradients, about that for a noisy objective."""
     problem = task(Logistic(), n=20_000, neighbours=relation, l2=1e-3)
-    for mechanism, room in ((DPGD(steps=5, adaptive=False), 1e-6), (Objective(), 0.02)):
+    for mechanism, room in (
+        (DPGD(steps=5, adaptive=False, standardise=False), 1e-6),
+        (Objective(standardise=False), 0.02),
+    ):
         more, less = (mechanism.plan(problem, BUDGET, inference=asked).noise.scale for asked in (True, False))
         assert more / less == pytest.approx(1 / math.sqrt(1 - SHARE), rel=room)
 
@@ -271,7 +274,7 @@ def test_the_weights_are_those_of_a_plan_with_that_much_less_budget(loss, relati
     assert outcome.records[:-1] == other.records
     assert plan.noise == alone.noise
     assert plan.profile.delta(1.0) == alone.profile.delta(1.0) <= BUDGET.delta
-    whole = Objective().plan(problem, BUDGET)
+    whole = Objective(standardise=False).plan(problem, BUDGET)
     assert whole.noise.scale < plan.noise.scale
     assert plan.cost.delta(1.0) == pytest.approx(BUDGET.delta, rel=1e-6)
 
@@ -368,21 +371,23 @@ def test_rows_of_every_kind_tell_the_same():
             np.testing.assert_allclose(other, found[0], rtol=1e-12, atol=1e-12)
 
 
-def test_models_side_by_side_tell_what_each_tells_alone():
-    """Jobs with and without it, of other budgets, on their own rows."""
+@pytest.mark.parametrize("standardise", [False, "auto"])
+def test_models_side_by_side_tell_what_each_tells_alone(standardise):
+    """Jobs with and without it, of other budgets, on their own rows; by default those without it are standardised."""
     problem, (X, y) = task(Logistic(), n=100), rows(Logistic(), n=100)
+    mechanism = Objective(standardise=standardise)
     plans = [
-        Objective().plan(problem, BUDGET, inference=True),
-        Objective().plan(problem, BUDGET),
-        Objective().plan(problem, Budget(3.0, 1e-6), inference=True),
+        mechanism.plan(problem, BUDGET, inference=True),
+        mechanism.plan(problem, BUDGET),
+        mechanism.plan(problem, Budget(3.0, 1e-6), inference=True),
     ]
     table = open_rows(X, y, problem)
     jobs = [Job(plan=plan) for plan in plans]
-    outcomes = Objective().run(jobs, table, SilentGate())
-    assert [len(outcome.records) for outcome in outcomes] == [3, 2, 3]
+    outcomes = mechanism.run(jobs, table, SilentGate())
+    assert [len(outcome.records) for outcome in outcomes] == [3, 4 if standardise else 2, 3]
     assert outcomes[1].curvature_release is None
     for k in (0, 2):
-        (alone,) = Objective().run([jobs[k]], table, SilentGate())
+        (alone,) = mechanism.run([jobs[k]], table, SilentGate())
         np.testing.assert_allclose(outcomes[k].curvature_release, alone.curvature_release, rtol=1e-6)
 
 
@@ -394,8 +399,8 @@ def test_auto_trains_with_the_loss_that_was_asked_for_on_rows_as_they_came():
     plan = Auto().plan(Auto().regularised(problem, BUDGET, inference=True), BUDGET, inference=True)
     assert plan.problem.loss == Logistic()
     assert plan.standardisation is None
-    assert plan.trained_by.mechanism == Objective()
-    assert plan.problem.l2 == Objective().l2_rule(problem, BUDGET)
+    assert plan.trained_by.mechanism == Objective(standardise=False)
+    assert plan.problem == Objective().regularised(problem, BUDGET, inference=True)
     assert "the loss that was asked for" in plan.settings["why"]
     assert CURVATURE in str(plan)
     usual = Auto().plan(Auto().regularised(problem, BUDGET), BUDGET)

@@ -12,7 +12,7 @@ from output_cases import BUDGET, FixedOrder, plain_descent, random_rows, train
 from dperm.engine import Rows, open_rows
 from dperm.losses import HuberHinge, Linear, Logistic
 from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Job, Output, OutputGD
-from dperm.planning.schedule import Schedule, branch_sensitivities
+from dperm.planning.schedule import Schedule, branch_sensitivities, default_step
 from dperm.privacy import Gate, SystemEntropy, entropy
 from dperm.problem import Problem
 from dperm.unit import Neighbours
@@ -20,6 +20,7 @@ from dperm.unit import Neighbours
 N, P = 103, 3
 PROBLEM = Problem(loss=Logistic(), l2=0.02, x_norm=1.0, n_rows=N, n_features=P, intercept=0.5)
 X, Y = random_rows(N, P, seed=1)
+RAW = {"standardise": False}
 ORDER = np.random.default_rng(0).permutation(N)
 
 
@@ -28,7 +29,7 @@ def table(rows: np.ndarray = X, labels: np.ndarray = Y, facts: Problem = PROBLEM
 
 
 def test_steps_start_again_after_an_average_in_descent_and_sensitivity_alike() -> None:
-    mechanism = RSGDAR(epochs=7, average_every=3, batch_size=11, step_size=1.2)
+    mechanism = RSGDAR(epochs=7, average_every=3, batch_size=11, step_size=1.2, **RAW)
     schedule = mechanism.schedule(PROBLEM)
     np.testing.assert_allclose(schedule.step_sizes[:, 0], 1.2 / np.array([1, 2, 3, 1, 2, 3, 1]))
     want = plain_descent(mechanism, PROBLEM, X, Y, ORDER)
@@ -46,7 +47,7 @@ def test_the_regulariser_is_no_part_of_the_gradient_bound() -> None:
     """It is the same function of the weights for both neighbours, so it cancels."""
     heavy = replace(PROBLEM, loss=Linear(), l2=5.0)
     assert heavy.gradient_bound == PROBLEM.gradient_bound == PROBLEM.row_norm
-    mechanism = OutputGD(iterations=4, step_size=0.1)
+    mechanism = OutputGD(iterations=4, step_size=0.1, **RAW)
     flipped = Y.copy()
     flipped[7] *= -1
     rows = X.copy()
@@ -60,18 +61,18 @@ def test_the_regulariser_is_no_part_of_the_gradient_bound() -> None:
 
 def test_the_worst_batch_is_the_last_without_averages_and_the_first_with_them() -> None:
     facts = replace(PROBLEM, n_rows=100)
-    plain = RSGD(epochs=6, batch_size=10, step_size=1.0)
-    averaged = RSGDAR(epochs=6, average_every=3, batch_size=10, step_size=1.0)
+    fixed = {"epochs": 6, "batch_size": 10, "step_size": 1.0, **RAW}
+    plain, averaged = RSGD(**fixed), RSGDAR(average_every=3, **fixed)
     assert np.argmax(branch_sensitivities(plain.schedule(facts), facts)) == 9
     assert np.argmax(branch_sensitivities(averaged.schedule(facts), facts)) == 0
-    for mechanism in (plain, averaged, NSGD(epochs=6, batch_size=10, step_size=1.0)):
+    for mechanism in (plain, averaged, NSGD(**fixed)):
         plan = mechanism.plan(facts, BUDGET)
         assert plan.noise is not None
         assert plan.noise.sensitivity == branch_sensitivities(mechanism.schedule(facts), facts).max()
 
 
 def test_batches_weigh_by_their_own_size_in_the_mixture_and_in_the_push() -> None:
-    mechanism = RSGD(epochs=1, batch_size=11, step_size=1.0)
+    mechanism = RSGD(epochs=1, batch_size=11, step_size=1.0, **RAW)
     plan = mechanism.plan(PROBLEM, BUDGET)
     sizes = np.array([11] * 3 + [10] * 7)
     assert plan.profile is not None
@@ -90,7 +91,8 @@ def test_gradients_are_not_normalised() -> None:
     labels = np.ones(b)
     other = labels.copy()
     other[0] = -1.0
-    for mechanism in (OutputGD(iterations=1, step_size=eta), RSGD(epochs=1, batch_size=b, step_size=eta)):
+    fixed = {"step_size": eta, **RAW}
+    for mechanism in (OutputGD(iterations=1, **fixed), RSGD(epochs=1, batch_size=b, **fixed)):
         order = np.arange(b)
         moved = abs(
             train(mechanism, facts, rows, labels, order) - train(mechanism, facts, rows, other, order)
@@ -105,7 +107,7 @@ def test_the_intercept_counts_in_the_norm_of_a_row() -> None:
     assert facts.gradient_gap >= 2 * np.sqrt(2) * (1 - 1e-15)
     rows, flipped = X.copy(), Y.copy()
     rows[0], flipped[0] = [1.0, 0.0, 0.0], -Y[0]
-    mechanism = OutputGD(iterations=1, step_size=0.01)
+    mechanism = OutputGD(iterations=1, step_size=0.01, **RAW)
     moved = np.linalg.norm(
         train(mechanism, facts, rows, Y, ORDER) - train(mechanism, facts, rows, flipped, ORDER)
     )
@@ -124,7 +126,11 @@ class Remembering(SystemEntropy):
 
 @pytest.mark.parametrize(
     "mechanism",
-    [RSGD(epochs=2, batch_size=11), RSGDAR(epochs=2, batch_size=11), BoltOn(passes=2, batch_size=11)],
+    [
+        RSGD(epochs=2, batch_size=11, step_size=default_step(PROBLEM), **RAW),
+        RSGDAR(epochs=2, batch_size=11, step_size=default_step(PROBLEM), average_every=10, **RAW),
+        BoltOn(passes=2, batch_size=11, rule="strong-decreasing", **RAW),
+    ],
     ids=lambda mechanism: mechanism.name,
 )
 def test_the_rows_are_really_permuted_and_differently_each_time(mechanism: RSGD) -> None:
@@ -161,7 +167,7 @@ def test_every_position_is_equally_likely() -> None:
 @pytest.mark.together
 @pytest.mark.parametrize("every", [1, 2, 3, 4, 7, 20])
 def test_the_restart_interval_is_the_one_asked_for(every: int) -> None:
-    mechanism = RSGDAR(epochs=7, average_every=every, batch_size=11, step_size=1.0)
+    mechanism = RSGDAR(epochs=7, average_every=every, batch_size=11, step_size=1.0, **RAW)
     averaged = mechanism.schedule(PROBLEM).averaged
     assert [epoch + 1 for epoch, here in enumerate(averaged) if here] == list(range(every, 8, every))
     np.testing.assert_allclose(
@@ -175,7 +181,7 @@ def test_the_restart_interval_is_the_one_asked_for(every: int) -> None:
 def test_an_average_takes_every_iterate_since_the_last_and_not_the_average_itself() -> None:
     """Two epochs of two updates by hand, on one row per batch."""
     facts = Problem(loss=Linear(), l2=0.0, x_norm=1.0, n_rows=2, n_features=1)
-    mechanism = RSGDAR(epochs=3, average_every=2, batch_size=1, step_size=1.0)
+    mechanism = RSGDAR(epochs=3, average_every=2, batch_size=1, step_size=1.0, **RAW)
     rows, labels = np.array([[0.5], [0.25]]), np.ones(2)
     # Steps 1, 1/2, then 1 again: 0.5, 0.75, 1, 1.125; mean 0.84375; then +0.5 and +0.25.
     assert train(mechanism, facts, rows, labels, np.arange(2))[0] == pytest.approx(0.84375 + 0.75, rel=1e-12)
@@ -183,7 +189,7 @@ def test_an_average_takes_every_iterate_since_the_last_and_not_the_average_itsel
 
 def test_unequal_batches_are_divided_by_their_own_size() -> None:
     facts = Problem(loss=Linear(), l2=0.0, x_norm=1.0, n_rows=3, n_features=1)
-    mechanism = NSGD(epochs=1, batch_size=2, step_size=1.0)
+    mechanism = NSGD(epochs=1, batch_size=2, step_size=1.0, **RAW)
     rows = np.array([[0.5], [0.25], [0.125]])
     assert mechanism.schedule(facts).batch_sizes == (2, 1)
     assert train(mechanism, facts, rows, np.ones(3), np.arange(3))[0] == pytest.approx(
@@ -253,7 +259,7 @@ def test_no_numpy_randomness_enters_a_private_run(mechanism: RSGD, monkeypatch: 
 def test_one_relation_is_used_from_the_plan_to_the_record() -> None:
     for relation, share in ((Neighbours.REPLACE_ONE, 1.0), (Neighbours.ADD_REMOVE, 0.5)):
         facts = replace(PROBLEM, neighbours=relation)
-        mechanism = RSGD(epochs=3, batch_size=11)
+        mechanism = RSGD(epochs=3, batch_size=11, step_size=default_step(PROBLEM), **RAW)
         (outcome,) = mechanism.run(
             [Job(plan=mechanism.plan(facts, BUDGET))], table(facts=facts), Gate.system()
         )
@@ -264,7 +270,7 @@ def test_one_relation_is_used_from_the_plan_to_the_record() -> None:
 
 def test_the_trained_point_itself_is_never_returned() -> None:
     """Every coordinate carries noise, the intercept too."""
-    for mechanism in (OutputGD(iterations=3), Output()):
+    for mechanism in (OutputGD(iterations=3, **RAW), Output(**RAW)):
         plan = mechanism.plan(PROBLEM, BUDGET)
         point = mechanism._train([plan], table(), Gate(FixedOrder(ORDER)))[:, 0]
         for _ in range(5):

@@ -12,7 +12,8 @@ from dperm import PrivateLinearRegression, PrivateLogisticRegression
 from dperm.errors import DpermError, InvalidInput
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax, example_losses
 from dperm.mechanisms import Mechanism, Objective, mechanism_names, resolve
-from dperm.planning.rules import AUTO, parse_l2
+from dperm.mechanisms.objective.family import l2_of_noise
+from dperm.planning.rules import AUTO, against_objective_noise, parse_l2
 from dperm.privacy import Budget
 from dperm.problem import LARGEST, Problem
 from dperm.unit import Neighbours
@@ -41,9 +42,10 @@ def losses_for(mechanism: Mechanism) -> list[Loss]:
 def added_by_the_determinant(
     budget: Budget, relation: Neighbours, standardise: bool, share: float = 1.0
 ) -> float:
-    """Per cent of noise in the objective at a share of the rule's l2, beyond that at 1e4 times the rule's."""
+    """Per cent of noise in the objective at a share of the l2 of its noise, beyond that at 1e4 times that l2."""
     mechanism = Objective(standardise=standardise)
-    problem = mechanism.regularised(task(10_000, 20, neighbours=relation), budget)
+    problem = task(10_000, 20, neighbours=relation)
+    problem = replace(problem, l2=l2_of_noise(problem, budget.epsilon))
     scales = [
         mechanism.plan(replace(problem, l2=factor * problem.l2), budget).settings["objective_noise"]
         for factor in (share, 1e4)
@@ -75,6 +77,19 @@ def test_the_page_tells_what_the_log_determinant_adds_to_the_noise():
     ]
     (low, high) = map(int, re.search(r"adds (\d+) to (\d+) %", table).groups())
     assert (math.floor(min(half)), round(max(half))) == (low, high)
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+def test_objectives_take_more_l2_than_their_noise_costs_but_not_for_intervals(relation: Neighbours):
+    for name in ("objective", "objective-kst", "amp"):
+        mechanism = resolve(name)
+        for problem in (task(1000, 100, neighbours=relation), task(10**6, 3, neighbours=relation)):
+            least, rule = l2_of_noise(problem, BUDGET.epsilon), mechanism.l2_rule(problem, BUDGET)
+            assert rule == max(least, against_objective_noise(problem, BUDGET))
+            assert mechanism.regularised(problem, BUDGET).l2 == rule
+            assert mechanism.regularised(problem, BUDGET, inference=True).l2 == least
+        few, many = (mechanism.l2_rule(task(1000, p, neighbours=relation), BUDGET) for p in (2, 200))
+        assert few < many
 
 
 @pytest.mark.together

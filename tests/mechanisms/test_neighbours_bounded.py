@@ -30,19 +30,20 @@ def problem(loss: Loss, l2: float = 0.02) -> Problem:
 def mechanisms(facts: Problem, share: float) -> list[Mechanism]:
     """All of them, with steps at this share of the largest allowed."""
     step = share * 2 / facts.smoothness
-    fixed = {"batch_size": B, "step_size": step}
+    fixed = {"batch_size": B, "step_size": step, "standardise": False}
     largest = {"constant": min(step, 1 / facts.smoothness)}
     rules = [
-        BoltOn(passes=3, batch_size=B, rule=rule, step_size=largest.get(rule.split("-")[1])) for rule in RULES
+        BoltOn(passes=3, rule=rule, **fixed | {"step_size": largest.get(rule.split("-")[1])})
+        for rule in RULES
     ]
     return [
         RSGDAR(epochs=5, average_every=2, **fixed),
         RSGDAR(epochs=6, average_every=3, **fixed),
         RSGD(epochs=4, **fixed),
         NSGD(epochs=4, **fixed),
-        OutputGD(iterations=9, step_size=step),
+        OutputGD(iterations=9, step_size=step, standardise=False),
         *rules,
-        Output(tolerance=1e-3),
+        Output(tolerance=1e-3, standardise=False),
     ]
 
 
@@ -188,7 +189,7 @@ def test_public_order_and_removed_rows_do_not_go_together() -> None:
         loss=Linear(), l2=1.0, x_norm=1.0, n_rows=12, n_features=1, neighbours=Neighbours.ADD_REMOVE
     )
     schedule_facts = replace(facts, neighbours=Neighbours.REPLACE_ONE)
-    mechanism = NSGD(epochs=1, batch_size=2, step_size=1.9)
+    mechanism = NSGD(epochs=1, batch_size=2, step_size=1.9, standardise=False)
     plan = mechanism.plan(schedule_facts, BUDGET)
     assert plan.sensitivities is not None
     # First rows of the batches alternate and steps above 1/l2 alternate too, so the changes add up.

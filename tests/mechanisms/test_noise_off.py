@@ -14,13 +14,25 @@ from output_cases import (
     plain_slope,
     random_rows,
     short,
+    stepped,
     train,
 )
 from sklearn.linear_model import LogisticRegression
 
 from dperm.engine import Table, open_rows
 from dperm.losses import HuberHinge, Logistic, Loss, Softmax
-from dperm.mechanisms import RSGDAR, Job, Majority, NoPrivacy, Output, OutputGD
+from dperm.mechanisms import (
+    NSGD,
+    RSGD,
+    RSGDAR,
+    BoltOn,
+    Job,
+    Majority,
+    Mechanism,
+    NoPrivacy,
+    Output,
+    OutputGD,
+)
 from dperm.mechanisms.output.family import DescentMechanism, descend
 from dperm.mechanisms.output.output import gradient_error
 from dperm.planning.schedule import branch_sensitivities
@@ -45,6 +57,7 @@ LOSSES = [Logistic(), HuberHinge(0.5)]
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_training_agrees_with_plain_numpy(loss: Loss, mechanism: DescentMechanism) -> None:
     facts = problem(loss)
+    mechanism = stepped(mechanism, facts)
     X, y = random_rows(N, P, seed=1)
     assert (np.linalg.norm(X, axis=1) > facts.x_norm).any()  # some rows must be scaled down
     want = plain_descent(mechanism, facts, X, y, ORDER)
@@ -67,10 +80,26 @@ def test_descent_on_float64_rows_agrees_closely(loss: Loss, mechanism: DescentMe
     assert np.linalg.norm(got - want) <= 1e-10 * np.linalg.norm(want)
 
 
+@pytest.mark.together
+@pytest.mark.parametrize("kind", [RSGDAR, RSGD, NSGD, OutputGD, BoltOn])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_settings_left_open_are_trained_with_as_the_plan_names_them(
+    loss: Loss, kind: type[DescentMechanism]
+) -> None:
+    facts, mechanism = problem(loss), kind(standardise=False)
+    X, y = random_rows(N, P, seed=1)
+    plan = mechanism.plan(facts, BUDGET)
+    named = {name: plan.settings[name] for name in mechanism.settings}
+    assert None not in named.values()
+    want = plain_descent(dataclasses.replace(mechanism, **named), facts, X, y, ORDER)
+    assert np.linalg.norm(train(mechanism, facts, X, y, ORDER) - want) <= 1e-6 * np.linalg.norm(want)
+
+
 @pytest.mark.parametrize("mechanism", [m for m in descents(N, step=None) if m.name != "nsgd"][::3], ids=short)
 def test_a_table_below_capacity_is_filled_with_rows_that_do_nothing(mechanism: DescentMechanism) -> None:
     """Under add-remove every mean is divided by the capacity's batch, never by the rows that are there."""
     facts = problem(Logistic(), neighbours=Neighbours.ADD_REMOVE)
+    mechanism = stepped(mechanism, facts)
     X, y = random_rows(80, P, seed=4)
     want = plain_descent(mechanism, facts, X, y, ORDER)
     got = train(mechanism, facts, X, y, ORDER)
@@ -98,7 +127,7 @@ def softmax_problem() -> tuple[Problem, np.ndarray, np.ndarray]:
 
 def test_descent_for_three_classes_agrees_with_plain_numpy() -> None:
     facts, X, classes = softmax_problem()
-    mechanism = RSGDAR(epochs=5, average_every=2, batch_size=11, step_size=0.6)
+    mechanism = RSGDAR(epochs=5, average_every=2, batch_size=11, step_size=0.6, standardise=False)
     rows, labels = plain_rows(X, facts.x_norm, facts.intercept)[ORDER], classes[ORDER]
     W, iterates, h = np.zeros((P + 1, 3)), [], 0
     for epoch in range(1, 6):
@@ -117,24 +146,32 @@ def test_the_minimiser_for_three_classes_agrees_with_scikit_learn() -> None:
     rows = plain_rows(X, facts.x_norm, facts.intercept)
     model = LogisticRegression(C=1 / (N * facts.l2), fit_intercept=False, tol=1e-12, max_iter=10_000)
     want = model.fit(rows, classes).coef_.T
-    got = train(Output(tolerance=1e-5), facts, X, classes, ORDER, np.float64)
+    got = train(Output(tolerance=1e-5, standardise=False), facts, X, classes, ORDER, np.float64)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
     gradient = plain_softmax_gradient(rows, classes, got) / N + facts.l2 * got
     assert np.linalg.norm(gradient) <= Output(tolerance=1e-5).residual(facts) + gradient_error(facts)
 
 
 @pytest.mark.parametrize(
-    "mechanism", [RSGDAR(epochs=4, average_every=2, batch_size=11), OutputGD(), Output()], ids=short
+    "mechanism",
+    [
+        RSGDAR(epochs=4, average_every=2, batch_size=11, standardise=False),
+        OutputGD(iterations=20, standardise=False),
+        Output(standardise=False),
+    ],
+    ids=short,
 )
-def test_neighbours_with_three_classes_stay_within_the_sensitivity(mechanism: DescentMechanism) -> None:
+def test_neighbours_with_three_classes_stay_within_the_sensitivity(mechanism: Mechanism) -> None:
     facts, X, classes = softmax_problem()
+    if isinstance(mechanism, DescentMechanism):
+        mechanism = stepped(mechanism, facts)
     declared = mechanism.plan(facts, BUDGET).sensitivities
     assert declared is not None
     here = train(mechanism, facts, X, classes, ORDER)
     used = []
     for row in range(0, N, 9):
         batch = 0
-        if len(declared) > 1:
+        if isinstance(mechanism, DescentMechanism) and len(declared) > 1:
             position = int(np.flatnonzero(row == ORDER)[0])
             batch = int(
                 np.searchsorted(np.cumsum(mechanism.schedule(facts).batch_sizes), position, side="right")
@@ -177,7 +214,7 @@ def test_the_minimisers_agree_with_scikit_learn(intercept: float, l2: float) -> 
     assert outcome.record is None
     assert not outcome.certified
     np.testing.assert_allclose(outcome.weights, want, rtol=1e-6, atol=1e-8)
-    output = train(Output(tolerance=1e-8), facts, X, y, ORDER, np.float64)
+    output = train(Output(tolerance=1e-8, standardise=False), facts, X, y, ORDER, np.float64)
     np.testing.assert_allclose(output, want, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(output, outcome.weights, rtol=1e-6, atol=1e-8)
 
@@ -190,7 +227,7 @@ def test_output_and_none_find_the_same_minimiser(loss: Loss) -> None:
     (outcome,) = baseline.run(
         [Job(plan=baseline.plan(facts, BUDGET))], open_rows(X, y, facts), Gate.seeded(0)
     )
-    point = train(Output(tolerance=1e-7), facts, X, y, ORDER, np.float64)
+    point = train(Output(tolerance=1e-7, standardise=False), facts, X, y, ORDER, np.float64)
     # Two points with gradients below 1e-7 and 1e-9 are this close by strong convexity.
     assert np.linalg.norm(point - outcome.weights) <= (1e-7 + 1e-7) / facts.l2
     rows = plain_rows(X, facts.x_norm, facts.intercept)
@@ -269,7 +306,7 @@ def test_rounding_of_the_descent_is_within_what_was_added(
 ) -> None:
     facts = problem(loss, n_rows=2000, n_features=40, l2=1e-4, x_norm=1.0)
     X, y = random_rows(2000, 40, seed=9)
-    plan = mechanism.plan(facts, BUDGET)
+    plan = stepped(mechanism, facts).plan(facts, BUDGET)
     opened = Table(X, y, row_map=facts.row_map, n_rows=2000).open(precise=True, engine=engine)
     stored = opened._rows.X
     error = np.linalg.norm(descend(opened, [plan])[:, 0] - exact_descent(plan, stored, y, facts))

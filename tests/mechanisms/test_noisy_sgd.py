@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from dperm.privacy.noise import Noise
 from dperm.problem import Problem
 from dperm.unit import Neighbours
 
+plain = partial(NoisySGD, standardise=False)
 ORDER = np.random.default_rng(3).permutation(N)
 
 
@@ -54,7 +56,7 @@ def run(mechanism: NoisySGD, facts: Problem, X: np.ndarray, y: np.ndarray, gate:
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)], ids=repr)
 def test_the_run_equals_a_plain_loop_with_the_same_noise(loss: Loss, secret: bool, strength: float) -> None:
     facts, (X, y) = problem(loss), data()
-    mechanism = NoisySGD(epochs=3, batch_size=20, step_size=0.7, secret_order=secret, radius=0.9)
+    mechanism = plain(epochs=3, batch_size=20, step_size=0.7, secret_order=secret, radius=0.9)
     frozen = Frozen(strength)
     got = run(mechanism, facts, X, y, frozen)
 
@@ -78,7 +80,7 @@ def test_the_run_equals_a_plain_loop_with_the_same_noise(loss: Loss, secret: boo
 def test_three_classes_with_the_same_noise_equal_a_plain_loop() -> None:
     facts, (X, _) = problem(Softmax(3)), data()
     classes = np.argmax(X[:, :3], axis=1).astype(float)
-    got = run(NoisySGD(epochs=2, batch_size=20, step_size=0.7, radius=1.0), facts, X, classes, Frozen(0.1))
+    got = run(plain(epochs=2, batch_size=20, step_size=0.7, radius=1.0), facts, X, classes, Frozen(0.1))
     rows, labels = plain_rows(X, facts.x_norm, facts.intercept)[ORDER], classes[ORDER].astype(int)
     rng, W = np.random.default_rng(8), np.zeros((P + 1, 3))
     for _ in range(2):
@@ -110,7 +112,7 @@ def exact_mus(plan: object, facts: Problem) -> np.ndarray:
 @pytest.mark.parametrize("batch_size", [N, 20])
 def test_the_exact_price_of_the_linear_loss_meets_the_budget(batch_size: int, relation: Neighbours) -> None:
     facts = problem(Linear(), neighbours=relation)
-    plan = NoisySGD(epochs=6, batch_size=batch_size, step_size=2.0).plan(facts, BUDGET)
+    plan = plain(epochs=6, batch_size=batch_size, step_size=2.0).plan(facts, BUDGET)
     share = np.array(plan.schedule.batch_sizes) / N
     mus = exact_mus(plan, facts)
     exact = sum(q * plain_delta(mu, BUDGET.epsilon) for q, mu in zip(share, mus, strict=True))
@@ -127,7 +129,7 @@ def test_the_exact_price_of_the_linear_loss_meets_the_budget(batch_size: int, re
 def test_noise_of_ten_batches_as_published_in_the_proof_page(secret: bool, epochs: int, want: float) -> None:
     """In units of the gap over n, contraction 0.999, epsilon 1, delta 1e-8."""
     facts = problem(Linear(), l2=1e-3, n_rows=40_000, intercept=0.0)
-    mechanism = NoisySGD(epochs=epochs, batch_size=4000, step_size=1.0, secret_order=secret)
+    mechanism = plain(epochs=epochs, batch_size=4000, step_size=1.0, secret_order=secret)
     plan = mechanism.plan(facts, Budget(1.0, 1e-8))
     assert plan.noise.scale * 40_000 / facts.gradient_gap == pytest.approx(want, abs=0.06)
 
@@ -137,7 +139,7 @@ def test_noise_of_ten_batches_as_published_in_the_proof_page(secret: bool, epoch
 @pytest.mark.parametrize("relation", list(Neighbours))
 def test_neighbours_with_the_same_noise_stay_within_the_sensitivity(loss: Loss, relation: Neighbours) -> None:
     facts, (X, y) = problem(loss, neighbours=relation), data()
-    mechanism = NoisySGD(epochs=3, batch_size=20, step_size=0.6)
+    mechanism = plain(epochs=3, batch_size=20, step_size=0.6)
     moved = []
     for position in range(0, N, 6):
         row = ORDER[position]
@@ -163,7 +165,7 @@ def test_a_secret_order_needs_less_noise_and_the_paper_more() -> None:
     facts = problem()
     settings = {"epochs": 4, "batch_size": 20}
     public, secret, paper = (
-        NoisySGD(**settings, **more).plan(facts, BUDGET)
+        plain(**settings, **more).plan(facts, BUDGET)
         for more in ({"secret_order": False}, {}, {"accounting": "paper"})
     )
     assert secret.noise.scale < 0.99 * public.noise.scale
@@ -174,24 +176,24 @@ def test_a_secret_order_needs_less_noise_and_the_paper_more() -> None:
 
 def test_a_small_ball_forgets_early_steps() -> None:
     facts = problem(Logistic(), l2=0.0)
-    free = NoisySGD(epochs=200, batch_size=N).plan(facts, BUDGET)
-    bounded = NoisySGD(epochs=200, batch_size=N, radius=0.5).plan(facts, BUDGET)
+    free = plain(epochs=200, batch_size=N).plan(facts, BUDGET)
+    bounded = plain(epochs=200, batch_size=N, radius=0.5).plan(facts, BUDGET)
     assert bounded.noise.scale < 0.9 * free.noise.scale
 
 
 def test_refusals() -> None:
     with pytest.raises(NotCertified, match="2/L"):
-        NoisySGD(step_size=2.1 / problem().smoothness).plan(problem(), BUDGET)
+        plain(step_size=2.1 / problem().smoothness).plan(problem(), BUDGET)
     with pytest.raises(Unsupported, match="secret_order"):
-        NoisySGD(batch_size=20, secret_order=False).plan(problem(neighbours=Neighbours.ADD_REMOVE), BUDGET)
+        plain(batch_size=20, secret_order=False).plan(problem(neighbours=Neighbours.ADD_REMOVE), BUDGET)
     for bad in ({"epochs": 0}, {"batch_size": 0}, {"step_size": -1.0}, {"radius": 0.0}, {"secret_order": 1}):
         with pytest.raises(InvalidInput):
-            NoisySGD(**bad)  # type: ignore[arg-type]
+            plain(**bad)  # type: ignore[arg-type]
 
 
 def test_models_side_by_side_and_standardising() -> None:
     facts, (X, y) = problem(n_rows=N), data()
-    mechanism = NoisySGD(batch_size=20)
+    mechanism = plain(batch_size=20)
     plans = [mechanism.plan(facts, Budget(epsilon, 1e-6)) for epsilon in (20.0, 0.5, 20.0)]
     assert plans[0].settings["epochs"] > plans[1].settings["epochs"]
     outcomes = mechanism.run([Job(plan=plan) for plan in plans], open_rows(X, y, facts), Gate.seeded(1))
@@ -226,7 +228,7 @@ class Watching(Gate):
 
 def test_secure_noise_at_every_step_comes_from_the_exact_sampler() -> None:
     """Every number that enters a step lies on the grid of the noise."""
-    facts, mechanism = problem(), NoisySGD(epochs=2, batch_size=40)
+    facts, mechanism = problem(), plain(epochs=2, batch_size=40)
     grid = math.ldexp(1.0, mechanism.plan(facts, BUDGET).noise.grid_exponent)
     gate = Watching()
     outcome = fit(mechanism, facts, *data(), gate=gate)

@@ -48,7 +48,8 @@ from dperm.privacy import Budget, Gate, GaussianProfile, gaussian_mu
 from dperm.solvers import Known, lbfgs, newton
 from dperm_audit.gates import SilentGate
 
-GAUSSIAN = [Objective(), ObjectiveKST(), AMP()]
+PLAIN = Objective(standardise=False)
+GAUSSIAN = [PLAIN, ObjectiveKST(standardise=False), AMP(standardise=False)]
 FAMILY = [*GAUSSIAN, ObjectivePure()]
 BUDGETS = [Budget(e, d) for e in (0.05, 0.5, 1.0, 8.0) for d in (1e-8, 1e-5)]
 
@@ -56,9 +57,7 @@ BUDGETS = [Budget(e, d) for e in (0.05, 0.5, 1.0, 8.0) for d in (1e-8, 1e-5)]
 # ---- the minimiser
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "loss"), [*product(GAUSSIAN, LOSSES), (Objective(), Softmax(3))], ids=repr
-)
+@pytest.mark.parametrize(("mechanism", "loss"), [*product(GAUSSIAN, LOSSES), (PLAIN, Softmax(3))], ids=repr)
 def test_without_noise_it_is_the_plain_minimiser(mechanism, loss):
     problem = make_problem(loss)
     plan = mechanism.plan(problem, BUDGET)
@@ -88,9 +87,9 @@ def test_the_returned_point_carries_its_gradient_certificate(loss, relation):
     """The gradient with the noise that was drawn, computed here, at the point before the gate."""
     problem = make_problem(loss, neighbours=relation)
     watch = watching()
-    plan = Objective().plan(problem, BUDGET)
+    plan = PLAIN.plan(problem, BUDGET)
     rows = make_rows(problem)
-    fit(Objective(), problem, rows, gate=watch)
+    fit(PLAIN, problem, rows, gate=watch)
     (drawn, nothing, b), (_, point, released) = passages(watch)
     assert drawn.name == OBJECTIVE_NOISE
     assert not nothing.any()
@@ -109,7 +108,7 @@ def test_the_returned_point_carries_its_gradient_certificate(loss, relation):
 
 
 def test_the_output_sensitivity_is_two_residuals_over_the_strength():
-    plan = Objective().plan(make_problem(), BUDGET)
+    plan = PLAIN.plan(make_problem(), BUDGET)
     used = plan.perturbation.problem
     one_point = plan.perturbation.limit / (N * used.l2)
     assert plan.perturbation.output.sensitivity >= 2 * one_point
@@ -153,7 +152,7 @@ def test_a_solver_cut_short_is_made_up_for_without_another_draw(monkeypatch, los
     problem = make_problem(loss)
     watch = watching()
     monkeypatch.setattr(minimiser, solver.__name__, partial(solver, max_iterations=1))
-    fit(Objective(), problem, make_rows(problem), gate=watch)
+    fit(PLAIN, problem, make_rows(problem), gate=watch)
     assert [release.record.name for release in passages(watch)] == [OBJECTIVE_NOISE, "objective weights"]
 
 
@@ -166,7 +165,7 @@ def test_a_point_above_the_limit_is_never_released(monkeypatch, loss):
         monkeypatch.setattr(minimiser, name, partial(getattr(minimiser, name), max_iterations=1))
     monkeypatch.setattr(Known, "most_steps", lambda *_: 3)
     with pytest.raises(NotCertified, match="nothing is released"):
-        fit(Objective(), problem, make_rows(problem), gate=watch)
+        fit(PLAIN, problem, make_rows(problem), gate=watch)
     assert [release.record.name for release in passages(watch)] == [
         OBJECTIVE_NOISE
     ]  # drawn once, nothing left
@@ -175,13 +174,13 @@ def test_a_point_above_the_limit_is_never_released(monkeypatch, loss):
 def test_noise_is_drawn_once_and_before_any_row_is_looked_at():
     problem = make_problem()
     watch, other = watching(), watching()
-    outcome = fit(Objective(), problem, make_rows(problem), gate=watch)
+    outcome = fit(PLAIN, problem, make_rows(problem), gate=watch)
     assert [release.record for release in passages(watch)] == list(outcome.records)
     assert [record.name for record in outcome.records] == [OBJECTIVE_NOISE, "objective weights"]
-    fit(Objective(), problem, make_rows(problem, seed=9), gate=other)
+    fit(PLAIN, problem, make_rows(problem, seed=9), gate=other)
     first, second = passages(watch)[0], passages(other)[0]
     np.testing.assert_array_equal(first.noisy, second.noisy)  # the same whatever the rows
-    record, plan = outcome.records[0], Objective().plan(problem, BUDGET)
+    record, plan = outcome.records[0], PLAIN.plan(problem, BUDGET)
     assert (record.sensitivity, record.noise_scale) == (problem.gradient_gap, plan.noise.scale)
 
 
@@ -189,9 +188,9 @@ def test_the_intercept_carries_noise_and_penalty():
     """Rows that say nothing: the minimiser is -b / strength in every coordinate, the intercept's too."""
     problem = make_problem(neighbours=ADD_REMOVE)
     watch = watching()
-    l2 = Objective().plan(problem, BUDGET).settings["l2_used"]
+    l2 = PLAIN.plan(problem, BUDGET).settings["l2_used"]
     empty = (np.zeros((0, P)), np.zeros(0))
-    fit(Objective(), problem, empty, gate=watch)
+    fit(PLAIN, problem, empty, gate=watch)
     drawn, solved = passages(watch)
     b, point = drawn.noisy, solved.exact
     assert b.shape == (P + 1,)
@@ -228,13 +227,13 @@ def test_the_noise_that_explains_a_release_moves_by_at_most_the_gap(loss, relati
     """The same point under D and its neighbour: the two noise vectors that lead to it are a gap apart."""
     problem = make_problem(loss, neighbours=relation, n_rows=60, l2=0.2)
     rng = np.random.default_rng(3)
-    plan = Objective().plan(problem, BUDGET)
+    plan = PLAIN.plan(problem, BUDGET)
     l2, gap, longest = plan.settings["l2_used"], plan.noise.sensitivity, 0.0
     for seed in range(5):
         rows = make_rows(problem, seed)
         rows[0][0] *= 0.999 / np.linalg.norm(rows[0][0])
         watch = watching()
-        fit(Objective(), problem, rows, gate=watch)
+        fit(PLAIN, problem, rows, gate=watch)
         drawn, solved = passages(watch)
         point = solved.exact
         shape = (P + 1,) if loss.outputs == 1 else (P + 1, loss.outputs)
@@ -362,7 +361,9 @@ def test_a_scale_is_found_for_the_profile_that_it_is_checked_by():
             n_features=int(rng.integers(1, 200)),
             neighbours=(ADD_REMOVE, REPLACE_ONE)[k // 2 % 2],
         )
-        plan = mechanism.plan(mechanism.regularised(problem, budget), budget, inference=k % 2 == 0)
+        inference = k % 2 == 0
+        regularised = mechanism.regularised(problem, budget, inference=inference)
+        plan = mechanism.plan(regularised, budget, inference=inference)
         assert plan.not_certified is None
         assert 0 <= budget.delta - plan.profile.delta(budget.epsilon) < 1e-6 * budget.delta
 
@@ -389,14 +390,33 @@ def test_standardised_runs_release_moments_and_a_model_in_the_rows_as_they_came(
 
 
 def test_the_rule_is_as_little_as_can_be_paid_for():
+    """For intervals; and otherwise where there are few coefficients."""
     problem = make_problem(n_rows=30_000, n_features=50, l2=0.0)
     for epsilon in (0.05, 0.1, 0.5, 1.0):
         budget = Budget(epsilon, 1e-8)
         want = 2.0 * 1.09 / (30_000 * epsilon)
-        assert Objective().l2_rule(problem, budget) == pytest.approx(want, rel=1e-12)
+        rule = Objective().regularised(problem, budget, inference=True).l2
+        assert rule == pytest.approx(want, rel=1e-12)
+        few = replace(problem, n_features=1, n_rows=10**6)
+        assert Objective().l2_rule(few, budget) == pytest.approx(want * 30_000 / 10**6, rel=1e-12)
         least = problem.gradient_gap / gaussian_mu(budget)
-        assert Objective().plan(replace(problem, l2=want), budget).noise.scale < 1.05 * least
-        assert Objective().plan(replace(problem, l2=want / 2), budget).noise.scale > 1.08 * least
+        assert PLAIN.plan(replace(problem, l2=want), budget).noise.scale < 1.05 * least
+        assert PLAIN.plan(replace(problem, l2=want / 2), budget).noise.scale > 1.08 * least
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("kind", [Objective, ObjectiveKST, AMP])
+def test_noise_on_many_coefficients_asks_for_more(kind, relation):
+    """Half of nu^(5/4), with nu the length of noise on a mean gradient over how far one row moves it."""
+    problem = make_problem(n_rows=30_000, n_features=50, l2=0.0, neighbours=relation)
+    for epsilon in (0.05, 0.1, 0.5, 1.0):
+        budget = Budget(epsilon, 1e-8)
+        nu = math.sqrt(51) / (30_000 * gaussian_mu(budget)) / (1 if relation is REPLACE_ONE else 2)
+        want = nu**1.25 / 2 * 1.09
+        for standardise in ("auto", False):
+            rule = kind(standardise=standardise).regularised(problem, budget).l2
+            assert rule == pytest.approx(want, rel=1e-12)
+            assert rule > 1.2 * kind().regularised(problem, budget, inference=True).l2
 
 
 def test_the_rule_follows_the_scale_of_the_rows():
@@ -421,9 +441,9 @@ def test_an_l2_that_is_given_is_the_l2_that_is_used():
     budget = Budget(0.1, 1e-8)
     problem = make_problem(n_rows=30_000, l2=0.5)
     for l2 in (0.5, 0.02, 1e-4):
-        assert Objective().plan(replace(problem, l2=l2), budget).settings["l2_used"] == l2
+        assert PLAIN.plan(replace(problem, l2=l2), budget).settings["l2_used"] == l2
     with pytest.raises(NotCertified, match="Raise l2"):
-        Objective().plan(replace(problem, l2=1e-7), budget)
+        PLAIN.plan(replace(problem, l2=1e-7), budget)
 
 
 # ---- how far away a minimiser may be
@@ -461,7 +481,7 @@ def test_every_minimiser_lies_in_the_ball_for_which_rounding_is_bounded(loss, l2
 
 def test_a_small_l2_on_a_large_table_is_neither_refused_nor_drowned_in_noise_for_rounding():
     problem = make_problem(SoftClippedLogistic(), n_rows=1_000_000, n_features=150, l2=1e-6)
-    plan = Objective().plan(problem, Budget(4.0, 1e-8))
+    plan = PLAIN.plan(problem, Budget(4.0, 1e-8))
     reach, ball = gradient_reach(problem, plan.noise.scale * (math.sqrt(151) + 16))
     assert ball < 0.02 * 2 * problem.gradient_bound / problem.l2
     assert plan.perturbation.reach == reach
@@ -479,7 +499,7 @@ def test_a_small_l2_on_a_large_table_is_neither_refused_nor_drowned_in_noise_for
 def test_the_smoothness_is_that_of_the_loss():
     """The authors' code of AMP takes r^2 for a Huber hinge of width 0.1, where 5 r^2 is right."""
     budget = Budget(0.5, 1e-6)
-    for mechanism in (AMP(), ObjectiveKST()):
+    for mechanism in GAUSSIAN[1:]:
         wide, narrow = (
             mechanism.plan(make_problem(HuberHinge(h), l2=1e-9), budget).settings["l2_used"]
             for h in (0.5, 0.1)
@@ -489,7 +509,7 @@ def test_the_smoothness_is_that_of_the_loss():
 
 def test_amp_counts_both_minimisers_and_the_paper_does_not():
     problem, budget = make_problem(n_rows=20_000, l2=1e-9), Budget(0.1, 1e-8)
-    tight, paper = (AMP(accounting=a).plan(problem, budget) for a in ("tight", "paper"))
+    tight, paper = (AMP(accounting=a, standardise=False).plan(problem, budget) for a in ("tight", "paper"))
     assert tight.not_certified is None
     assert "two may be off" in paper.not_certified
     for plan in (tight, paper):
@@ -518,7 +538,9 @@ def test_the_papers_noise_is_usable_but_never_called_certified():
 def test_the_published_bound_of_redberg_koskela_and_wang():
     problem = make_problem(neighbours=ADD_REMOVE, n_rows=20_000, l2=40 / 20_000)
     budget = Budget(0.1, 1e-8)
-    paper, tight = (Objective(accounting=a).plan(problem, budget) for a in ("paper", "tight"))
+    paper, tight = (
+        Objective(accounting=a, standardise=False).plan(problem, budget) for a in ("paper", "tight")
+    )
     used = paper.perturbation.problem
     assert used == tight.perturbation.problem
     assert paper.noise.scale > 1.03 * tight.noise.scale
@@ -539,7 +561,9 @@ def test_the_published_bound_of_redberg_koskela_and_wang():
 
 def test_kst_in_the_papers_own_noise():
     problem, budget = make_problem(n_rows=20_000, l2=1e-9), Budget(0.1, 1e-8)
-    paper, tight = (ObjectiveKST(accounting=a).plan(problem, budget) for a in ("paper", "tight"))
+    paper, tight = (
+        ObjectiveKST(accounting=a, standardise=False).plan(problem, budget) for a in ("paper", "tight")
+    )
     printed = problem.gradient_gap * math.sqrt(8 * math.log(2 / 1e-8) + 4 * 0.1) / 0.1
     assert paper.noise.scale == pytest.approx(printed, rel=1e-8)
     assert paper.settings["l2_used"] * 20_000 == pytest.approx(2 * 0.25 * 1.09 / 0.1, rel=1e-6)
@@ -586,5 +610,6 @@ def test_exact_noise_from_the_operating_system():
     rows = open_rows(*make_rows(problem), problem)
     first, second = (Objective().run([Job(plan=plan)], rows, Gate.system())[0] for _ in range(2))
     assert first.certified
+    assert len(first.records) == 4
     assert all(record.secure for record in first.records)
     assert (first.weights != second.weights).all()

@@ -20,6 +20,7 @@ from dperm.mechanisms import (
     NoPrivacy,
     Output,
     OutputGD,
+    Plan,
     mechanism_names,
     register,
     resolve,
@@ -32,9 +33,18 @@ from dperm.unit import Neighbours
 mp = mpmath.MPContext()
 mp.dps = 50
 
-MIXTURES: list[Mechanism] = [RSGDAR(), RSGD(), BoltOn(batch_size=400), RSGDAR(epochs=7, average_every=3)]
-SINGLE: list[Mechanism] = [NSGD(), OutputGD(), Output()]
+RAW = {"standardise": False}
+USUAL = {"epochs": 20, "batch_size": 4000, **RAW}
+BOLT_ON = BoltOn(passes=10, batch_size=400, rule="strong-decreasing", **RAW)
+MIXTURES: list[Mechanism] = [
+    RSGDAR(**USUAL, average_every=10),
+    RSGD(**USUAL),
+    BOLT_ON,
+    RSGDAR(epochs=7, batch_size=4000, average_every=3, **RAW),
+]
+SINGLE: list[Mechanism] = [NSGD(**USUAL), OutputGD(iterations=20, **RAW), Output(**RAW)]
 PRIVATE = [*MIXTURES, *SINGLE]
+OPEN: list[Mechanism] = [RSGDAR(**RAW), RSGD(**RAW), BoltOn(**RAW), NSGD(**RAW), OutputGD(**RAW)]
 BUDGETS = [Budget(0.05, 1e-8), Budget(1.0, 1e-6), Budget(8.0, 1e-5)]
 
 
@@ -58,26 +68,26 @@ def delta_of_mixture(share: list, mu: list, epsilon: float) -> mpmath.mpf:
     return mp.fsum(mp.mpf(q) * one(mp.mpf(m)) for q, m in zip(share, mu, strict=True))
 
 
-def branches(mechanism: Mechanism, facts: Problem, sensitivities: np.ndarray) -> tuple[list, list]:
+def branches(plan: Plan, sensitivities: np.ndarray) -> tuple[list, list]:
     """Chance and sensitivity of each batch, worked out here from the numbers of rows and batches."""
-    if mechanism.name not in ("rsgd-ar", "rsgd", "bolt-on"):
+    if plan.mechanism.name not in ("rsgd-ar", "rsgd", "bolt-on"):
         return [1], [float(sensitivities.max())]
-    count = math.ceil(facts.n_rows / mechanism.batch_size)  # type: ignore[attr-defined]
+    facts, given = plan.problem, plan.mechanism.settings["batch_size"]
+    count = math.ceil(facts.n_rows / (given or plan.settings["batch_size"]))  # type: ignore[operator]
     sizes = [facts.n_rows // count + (k < facts.n_rows % count) for k in range(count)]
     return [mp.mpf(size) / facts.n_rows for size in sizes], [float(s) for s in sensitivities]
 
 
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
-@pytest.mark.parametrize("mechanism", PRIVATE, ids=repr)
+@pytest.mark.parametrize("mechanism", [*PRIVATE, *OPEN], ids=repr)
 def test_the_noise_meets_the_budget_in_fifty_digits(mechanism: Mechanism, budget: Budget) -> None:
-    facts = problem()
-    plan = mechanism.plan(facts, budget)
+    plan = mechanism.plan(problem(), budget)
     assert plan.noise is not None
     assert plan.sensitivities is not None
     assert plan.noise.sensitivity == plan.sensitivities.max()
     assert plan.noise.dimension == 21
-    share, sensitivity = branches(mechanism, facts, plan.sensitivities)
+    share, sensitivity = branches(plan, plan.sensitivities)
     reached = delta_of_mixture(share, [s / plan.noise.scale for s in sensitivity], budget.epsilon)
     assert reached <= budget.delta
     with_less = delta_of_mixture(share, [s / (0.999 * plan.noise.scale) for s in sensitivity], budget.epsilon)
@@ -100,7 +110,7 @@ def test_the_noise_meets_the_budget_by_dp_accounting(mechanism: Mechanism, budge
     assert 0.99 * budget.epsilon <= epsilon <= 1.001 * budget.epsilon  # its discretisation is pessimistic
 
 
-@pytest.mark.parametrize("mechanism", PRIVATE, ids=repr)
+@pytest.mark.parametrize("mechanism", [*PRIVATE, *OPEN], ids=repr)
 def test_the_profile_carried_by_the_plan_is_the_one_of_its_noise(mechanism: Mechanism) -> None:
     budget = Budget(1.0, 1e-8)
     plan = mechanism.plan(problem(), budget)
@@ -120,7 +130,13 @@ def test_the_profile_carried_by_the_plan_is_the_one_of_its_noise(mechanism: Mech
 @pytest.mark.parametrize("budget", [Budget(0.05, 1e-8), Budget(1.0, 1e-8), Budget(0.3, 1e-5)], ids=str)
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize(
-    "mechanism", [RSGDAR(), RSGD(), OutputGD(), Output(), *(BoltOn(rule=rule) for rule in RULES)], ids=repr
+    "mechanism",
+    [
+        *MIXTURES[:2],
+        *SINGLE[1:],
+        *(BoltOn(passes=10, batch_size=50, rule=rule, **RAW) for rule in RULES),
+    ],
+    ids=repr,
 )
 def test_tight_noise_is_never_above_paper_noise(
     mechanism: Mechanism, relation: Neighbours, budget: Budget
@@ -134,7 +150,7 @@ def test_tight_noise_is_never_above_paper_noise(
 
 def test_tight_noise_of_nsgd_is_below_paper_noise() -> None:
     facts, budget = problem(), Budget(1.0, 1e-8)
-    assert scale(NSGD(), budget, facts) < 0.9 * scale(NSGD(accounting="paper"), budget, facts)
+    assert scale(NSGD(**USUAL), budget, facts) < 0.9 * scale(NSGD(**USUAL, accounting="paper"), budget, facts)
 
 
 TABLE = {
@@ -150,7 +166,7 @@ TABLE = {
 def test_known_noise_of_rsgd_ar(epsilon: float) -> None:
     """m = 10, b = 4000, 20 epochs, averages every 10, step 0.5/h, l2 = 1e-3, R = 1, delta = 1e-8."""
     facts = problem(n_rows=40_000, intercept=0.0)
-    mechanism = RSGDAR(epochs=20, batch_size=4000, step_size=0.5, average_every=10)
+    mechanism = RSGDAR(**USUAL, step_size=0.5, average_every=10)
     budget = Budget(epsilon, 1e-8)
     paper, tight = TABLE[epsilon]
     assert scale(mechanism, budget, facts) == pytest.approx(tight, rel=5e-4)
@@ -184,14 +200,15 @@ def test_a_paper_scale_that_is_too_small_is_refused() -> None:
 
 @pytest.mark.parametrize("mechanism", PRIVATE, ids=repr)
 def test_noise_falls_with_epsilon_delta_and_rows_and_grows_with_the_bound(mechanism: Mechanism) -> None:
+    chosen = "step_size" in mechanism.settings and not isinstance(mechanism, BoltOn)
+    if chosen:  # else the step follows the budget
+        mechanism = dataclasses.replace(mechanism, step_size=2.0)
     here = scale(mechanism, Budget(1.0, 1e-6), problem())
     assert scale(mechanism, Budget(2.0, 1e-6), problem()) < here
     assert scale(mechanism, Budget(1.0, 1e-5), problem()) < here
     assert scale(mechanism, Budget(1.0, 1e-6), problem(n_rows=20_602)) < here
-    if "step_size" in mechanism.settings and not isinstance(mechanism, BoltOn):
-        mechanism = dataclasses.replace(
-            mechanism, step_size=0.5
-        )  # else the default step shrinks with the bound
+    if chosen:  # a step that every bound below allows
+        mechanism = dataclasses.replace(mechanism, step_size=0.5)
     grown = [scale(mechanism, Budget(1.0, 1e-6), problem(x_norm=r, intercept=r)) for r in (0.5, 1.0, 1.5)]
     if not isinstance(mechanism, BoltOn):
         assert grown == sorted(grown)
@@ -214,10 +231,10 @@ def test_a_misfit_is_said_before_any_data() -> None:
     for rule in RULES:
         assert (BoltOn(rule=rule).misfit(without) is not None) == rule.startswith("strong")
         assert BoltOn(rule=rule).misfit(problem()) is None
-    for mechanism in (Output(), BoltOn(), BoltOn(rule="strong-constant")):
+    for mechanism in (Output(), BoltOn(accounting="paper"), BoltOn(rule="strong-constant")):
         with pytest.raises(Unsupported, match="l2 > 0"):
             mechanism.plan(without, Budget(1.0, 1e-8))
-    for mechanism in (RSGDAR(), RSGD(), NSGD(), OutputGD(), BoltOn(rule="convex-sqrt")):
+    for mechanism in (RSGDAR(), RSGD(), NSGD(), OutputGD(), BoltOn(), BoltOn(rule="convex-sqrt")):
         assert mechanism.plan(without, Budget(1.0, 1e-8)).noise is not None
     assert Majority().misfit(problem(intercept=0.0)) is not None
 
@@ -324,11 +341,31 @@ def test_a_problem_holds_public_facts_alone() -> None:
 
 
 def test_settings_of_the_plan_are_the_ones_used() -> None:
-    plan = RSGDAR(epochs=6).plan(problem(), Budget(1.0, 1e-8))
+    budget = Budget(1.0, 1e-8)
+    plan = RSGDAR(epochs=6, batch_size=4000, step_size=0.7, average_every=4).plan(problem(), budget)
     assert plan.settings["epochs"] == 6
     assert plan.settings["batches"] == 3
     assert plan.settings["batch_size"] == 3434
-    assert plan.settings["step_size"] == pytest.approx(4 / 2)  # 4 over the squared row norm
+    assert plan.settings["step_size"] == 0.7
+    assert plan.settings["average_every"] == 4
+    for mechanism in (RSGDAR(epochs=6), *OPEN):
+        plan = mechanism.plan(problem(), budget)
+        assert None not in plan.settings.values()
+        given = {name: value for name, value in mechanism.settings.items() if value is not None}
+        assert {name: plan.settings[name] for name in given} == given
+        rounds = {"output-gd": "iterations", "bolt-on": "passes"}.get(mechanism.name, "epochs")
+        schedule = plan.schedule  # type: ignore[attr-defined]
+        assert schedule.step_sizes.shape == (plan.settings[rounds], plan.settings["batches"])
+        assert schedule.step_sizes.max() == plan.settings["step_size"]
+        assert max(schedule.batch_sizes) == plan.settings["batch_size"]
+
+
+def test_bolt_on_by_the_paper_is_the_papers_own() -> None:
+    paper = BoltOn(accounting="paper").plan(problem(), Budget(1.0, 1e-8)).settings
+    own = {"rule": "strong-decreasing", "passes": 10, "batch_size": 50, "batches": 207}
+    assert {name: paper[name] for name in own} == own
+    open_rule = BoltOn().plan(problem(), Budget(1.0, 1e-8)).settings
+    assert open_rule["rule"] == "convex-constant"
 
 
 # Names.

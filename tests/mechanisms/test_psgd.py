@@ -33,7 +33,7 @@ from dperm_audit.gates import SilentGate
 @each_loss
 def test_without_noise_it_is_a_plain_loop_over_the_batches(loss, size):
     problem, (X, y) = facts(loss), rows_of(loss)
-    mechanism = PSGD(steps=8, step_size=3.0, batch_size=size, radius=1.2, momentum=0.0)
+    mechanism = PSGD(steps=8, step_size=3.0, batch_size=size, radius=1.2, momentum=0.0, standardise=False)
     plan = mechanism.plan(problem, BUDGET)
     silent = SilentGate(3)
     outcome = run(mechanism, problem, X, y, gate=silent)
@@ -61,7 +61,7 @@ def test_one_step_costs_the_exact_price_of_a_hidden_sample(neighbours):
     """q times the Gaussian delta at log(1 + (exp(epsilon) - 1) / q), by the textbook formula."""
     problem, q = facts(Logistic(), neighbours=neighbours, n_rows=100), 0.2
     budget = Budget(0.5, 1e-4)
-    noise = PSGD(steps=1, batch_size=20).plan(problem, budget).noise
+    noise = PSGD(steps=1, batch_size=20, standardise=False).plan(problem, budget).noise
 
     def delta(factor):
         mu = noise.padded(noise.sensitivity) / (factor * noise.scale)
@@ -76,7 +76,7 @@ def test_one_step_costs_the_exact_price_of_a_hidden_sample(neighbours):
 @each_loss
 def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(loss, neighbours):
     problem, (X, y) = facts(loss, neighbours=neighbours), rows_of(loss)
-    mechanism = PSGD(steps=6, batch_size=100)
+    mechanism = PSGD(steps=6, batch_size=100, standardise=False)
     seed = 4  # the last row is in the first batch, at zero weights, where no gradient vanishes
     distance, declared = replayed_distances(mechanism, problem, (X, y), neighbour(problem, X, y, N - 1), seed)
     gate = Gate.seeded(seed)
@@ -164,7 +164,7 @@ def test_n_squared_steps_do_not_start_unasked():
 def test_noise_for_the_mean_of_all_rows_is_too_little_for_the_mean_of_a_batch():
     """A benchmark put 4R sqrt(T ln(1/delta)) / (n eps) on the mean of 50 of 36,000 rows."""
     problem, budget = facts(Logistic(), n_rows=36_000), Budget(1.0, 1 / 36_000**2)
-    plan = PSGD(steps=100, batch_size=50).plan(problem, budget)
+    plan = PSGD(steps=100, batch_size=50, standardise=False).plan(problem, budget)
     theirs = 4 * problem.gradient_bound * math.sqrt(100 * math.log(1 / budget.delta)) / 36_000
     assert plan.noise.scale / 50 > 3 * theirs
     mu = 2 * problem.gradient_bound / (50 * theirs)  # one step of theirs, its batch known

@@ -14,7 +14,7 @@ from dperm.losses import HuberHinge, Linear, Logistic, Loss
 from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Output, OutputGD
 from dperm.mechanisms.output.bolt_on import RULES
 from dperm.mechanisms.output.output_gd import closed_form_limit
-from dperm.planning.schedule import Schedule, branch_sensitivities, split_rows
+from dperm.planning.schedule import Schedule, branch_sensitivities, default_step, split_rows
 from dperm.privacy import Budget
 from dperm.problem import Problem
 from dperm.unit import Neighbours
@@ -155,7 +155,8 @@ def test_rounding_allows_for_the_slopes_of_narrow_hinges(width: float) -> None:
 def test_rounding_is_what_the_proof_says(loss: Loss, l2: float) -> None:
     """Batches so large and rows so wide that every term of the bound can be seen."""
     facts = problem(loss, l2=l2, n_rows=103 * 10**6 + 3, n_features=10**6, intercept=1.0)
-    schedule = RSGDAR(epochs=7, batch_size=11 * 10**6, average_every=3).schedule(facts)
+    step = default_step(facts)
+    schedule = RSGDAR(epochs=7, batch_size=11 * 10**6, average_every=3, step_size=step).schedule(facts)
     assert len(set(schedule.batch_sizes)) > 1
     got = branch_sensitivities(schedule, facts)
     want = [naive_with_rounding(schedule, facts, j) for j in range(len(got))]
@@ -163,15 +164,26 @@ def test_rounding_is_what_the_proof_says(loss: Loss, l2: float) -> None:
     assert (got > 1.01 * branch_sensitivities(schedule, facts, rounding=False)).all()
 
 
+USUAL = {"epochs": 20, "batch_size": 4000}
+AVERAGED, PLAIN = RSGDAR(**USUAL, average_every=10), RSGD(**USUAL)
+PUBLIC, FULL = NSGD(**USUAL), OutputGD(iterations=20)
+BOLT_ON = BoltOn(passes=10, batch_size=50, rule="strong-decreasing")
 MECHANISMS = [
-    RSGDAR(),
-    RSGD(),
-    NSGD(),
-    OutputGD(),
-    BoltOn(),
-    BoltOn(rule="convex-sqrt"),
-    RSGDAR(batch_size=50),
+    AVERAGED,
+    PLAIN,
+    PUBLIC,
+    FULL,
+    BOLT_ON,
+    dataclasses.replace(BOLT_ON, rule="convex-sqrt"),
+    dataclasses.replace(AVERAGED, batch_size=50),
 ]
+
+
+def schedule_of(mechanism: RSGD, facts: Problem) -> Schedule:
+    """With the usual step where none is given."""
+    if mechanism.step_size is None and not isinstance(mechanism, BoltOn):
+        mechanism = dataclasses.replace(mechanism, step_size=default_step(facts))
+    return mechanism.schedule(facts)
 
 
 @pytest.mark.cover(1)
@@ -179,11 +191,11 @@ MECHANISMS = [
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge()], ids=repr)
 def test_rounding_costs_next_to_nothing_at_ordinary_sizes(mechanism: RSGD, loss: Loss) -> None:
     facts = problem(loss, n_features=120, intercept=1.0)
-    schedule = mechanism.schedule(facts)
+    schedule = schedule_of(mechanism, facts)
     exact, rounded = (branch_sensitivities(schedule, facts, rounding=flag) for flag in (False, True))
     assert (exact < rounded).all()
     assert (rounded <= exact * (1 + 5e-6)).all()
-    if mechanism in (RSGDAR(), RSGD(), NSGD(), OutputGD()):
+    if mechanism in (AVERAGED, PLAIN, PUBLIC, FULL):
         assert (rounded <= exact * (1 + 1e-6)).all()
 
 
@@ -241,7 +253,7 @@ def test_printed_constants_of_full_gradient_descent() -> None:
         3 * 2 * 7 * 0.1 / 1000
     )
     for facts_here in (facts, flat):
-        mechanism = OutputGD(iterations=7)
+        mechanism = OutputGD(iterations=7, step_size=default_step(facts_here))
         exact = branch_sensitivities(mechanism.schedule(facts_here), facts_here).max()
         assert exact < mechanism.paper_sensitivity(facts_here)
 
@@ -320,11 +332,11 @@ def test_closed_form_for_batches_of_equal_size(batch_size: int) -> None:
     np.testing.assert_allclose(exact, limit, rtol=1e-4)
 
 
-@pytest.mark.parametrize("mechanism", [RSGDAR(), RSGD(), NSGD(), OutputGD(), BoltOn()], ids=repr)
+@pytest.mark.parametrize("mechanism", [AVERAGED, PLAIN, PUBLIC, FULL, BOLT_ON], ids=repr)
 def test_sensitivity_grows_with_steps_and_bounds_and_falls_with_rows(mechanism: RSGD) -> None:
     def worst(mechanism: RSGD, **facts: object) -> float:
         where = problem(**facts)
-        return float(branch_sensitivities(mechanism.schedule(where), where).max())
+        return float(branch_sensitivities(schedule_of(mechanism, where), where).max())
 
     here = worst(mechanism)
     assert worst(mechanism, n_rows=80_000) < here

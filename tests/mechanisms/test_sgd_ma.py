@@ -19,7 +19,7 @@ from dperm_audit.gates import SilentGate
 @each_loss
 def test_without_noise_it_is_a_plain_loop_over_the_batches(loss):
     problem, (X, y) = facts(loss), rows_of(loss)
-    mechanism = SGDMA(steps=20, step_size=0.8, rate=0.1, clip=0.6)
+    mechanism = SGDMA(steps=20, step_size=0.8, rate=0.1, clip=0.6, standardise=False)
     plan = mechanism.plan(problem, BUDGET)
     outcome = run(mechanism, problem, X, y, gate=SilentGate(3))
     gate = Gate.seeded(3)

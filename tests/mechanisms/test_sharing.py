@@ -25,6 +25,7 @@ from dperm.mechanisms import (
 )
 from dperm.mechanisms import minimiser as minimiser_module
 from dperm.mechanisms.base import certified
+from dperm.mechanisms.output.family import DescentMechanism
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.solvers import Solution
@@ -33,13 +34,16 @@ from dperm_audit.gates import SilentGate
 N, P = 120, 3
 PROBLEM = Problem(loss=Logistic(), l2=0.02, x_norm=1.0, n_rows=N, n_features=P, intercept=0.5)
 X, Y = random_rows(N, P, seed=1)
+RAW = {"standardise": False}
+FIXED = {"step_size": 2.0, **RAW}
+FULL = OutputGD(iterations=6, **FIXED)
 MECHANISMS: list[Mechanism] = [
-    RSGDAR(epochs=5, average_every=2, batch_size=25),
-    RSGD(epochs=4, batch_size=25),
-    NSGD(epochs=4, batch_size=25),
-    OutputGD(iterations=6),
-    BoltOn(passes=2, batch_size=25),
-    Output(),
+    RSGDAR(epochs=5, average_every=2, batch_size=25, **FIXED),
+    RSGD(epochs=4, batch_size=25, **FIXED),
+    NSGD(epochs=4, batch_size=25, **FIXED),
+    FULL,
+    BoltOn(passes=2, batch_size=25, rule="strong-decreasing", **RAW),
+    Output(**RAW),
 ]
 IDS = [mechanism.name for mechanism in MECHANISMS]
 
@@ -85,6 +89,23 @@ def test_budgets_share_one_training_and_get_noise_of_their_own(
         assert all(np.abs(draws[k] - draws[i]).min() > 1e-9 for i in range(k))
 
 
+@pytest.mark.parametrize("kind", [RSGDAR, RSGD, NSGD, OutputGD, BoltOn])
+def test_budgets_with_schedules_of_their_own_are_trained_apart(
+    kind: type[DescentMechanism], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Settings left open follow the budget; the noise of one plan must not cover the training of another."""
+    mechanism = kind(**RAW)
+    plans = [mechanism.plan(PROBLEM, Budget(epsilon, 1e-6)) for epsilon in (0.1, 10.0, 0.1)]
+    assert plans[0].settings == plans[2].settings != plans[1].settings
+    spy = Spy(monkeypatch, mechanism)
+    together = mechanism.run([Job(plan=plan) for plan in plans], table(), SilentGate())
+    assert spy.points[0].shape == (P + 1, 2)
+    for plan, outcome in zip(plans, together, strict=True):
+        (alone,) = mechanism.run([Job(plan=plan)], table(), SilentGate())
+        np.testing.assert_allclose(outcome.weights, alone.weights, rtol=1e-4, atol=1e-5)
+    assert np.linalg.norm(together[0].weights - together[1].weights) > 1e-2
+
+
 def z_scores(draws: np.ndarray) -> tuple[float, float]:
     """How far the mean and the mean square of unit normal draws are from 0 and 1, in standard errors."""
     return float(draws.mean() * np.sqrt(draws.size)), float((draws**2).mean() - 1) * float(
@@ -93,7 +114,7 @@ def z_scores(draws: np.ndarray) -> tuple[float, float]:
 
 
 def test_the_noise_has_the_declared_size_on_every_coordinate_and_is_independent() -> None:
-    mechanism = OutputGD(iterations=6)
+    mechanism = FULL
     plan = mechanism.plan(PROBLEM, BUDGET)
     point = mechanism._train([plan], table(), Gate(FixedOrder(range(N))))[:, 0]
     outcomes = mechanism.run([Job(plan=plan)] * 1000, table(), Gate.system())
@@ -171,7 +192,7 @@ def test_baselines_train_on_their_rows_only(baseline: Mechanism) -> None:
 
 
 def test_jobs_come_back_in_their_own_order() -> None:
-    mechanism, mask = OutputGD(iterations=6), masks()
+    mechanism, mask = FULL, masks()
     plans = plans_for(mechanism, mask)
     wanted = [2, 0, 2, 3]
     outcomes = mechanism.run([Job(plan=plans[k], model=k) for k in wanted], table(mask), SilentGate())
@@ -184,7 +205,7 @@ def test_jobs_come_back_in_their_own_order() -> None:
 
 def test_schedules_of_different_shape_run_in_one_batch() -> None:
     """Models with other row counts have other numbers of batches; each must follow its own schedule."""
-    mechanism = RSGDAR(epochs=5, average_every=2, batch_size=25)
+    mechanism = RSGDAR(epochs=5, average_every=2, batch_size=25, **FIXED)
     mask = np.column_stack([np.arange(N) < size for size in (120, 30, 119, 31)])
     plans = plans_for(mechanism, mask)
     assert len({plan.schedule.shape for plan in plans}) > 1
@@ -200,14 +221,15 @@ def test_schedules_of_different_shape_run_in_one_batch() -> None:
 
 def test_jobs_on_one_model_with_different_trainings_are_refused() -> None:
     """They would share one training, and the noise of one plan would cover the schedule of the other."""
-    careful, bold = RSGD(epochs=1, batch_size=25, step_size=0.01), RSGD(epochs=20, batch_size=25)
+    careful = RSGD(epochs=1, batch_size=25, step_size=0.01, **RAW)
+    bold = RSGD(epochs=20, batch_size=25, **FIXED)
     jobs = [Job(plan=careful.plan(PROBLEM, BUDGET)), Job(plan=bold.plan(PROBLEM, BUDGET))]
     with pytest.raises(DpermError):
         bold.run(jobs, table(), Gate.system())
 
 
 def test_jobs_on_one_model_with_another_l2_are_trained_apart() -> None:
-    mechanism = RSGD(epochs=4, batch_size=25)
+    mechanism = RSGD(epochs=4, batch_size=25, **FIXED)
     plans = [
         mechanism.plan(dataclasses.replace(PROBLEM, l2=l2), budget)
         for l2, budget in ((0.5, BUDGET), (0.1, BUDGET), (0.5, Budget(1.0, 1e-6)))

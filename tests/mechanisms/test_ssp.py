@@ -50,7 +50,11 @@ def plain_ssp(problem, X, y, ridge):
 @pytest.mark.cover(2)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(("x_norm", "intercept"), [(1.0, 0.3), (5.0, 0.0)])
-@pytest.mark.parametrize("mechanism", [SSP(), SSP(weight=0.2, ridge=0.01)], ids=["default", "settings"])
+@pytest.mark.parametrize(
+    "mechanism",
+    [SSP(standardise=False), SSP(weight=0.2, ridge=0.01, standardise=False)],
+    ids=["default", "settings"],
+)
 def test_noise_off_equals_plain_numpy(mechanism, x_norm, intercept, relation):
     X, y = rows()
     problem = task(
@@ -75,7 +79,7 @@ def test_noise_off_equals_plain_numpy(mechanism, x_norm, intercept, relation):
 @pytest.mark.parametrize("weight", [0.2, 0.5, 2.0])
 def test_neighbours_stay_within_the_sensitivity_and_the_worst_pair_attains_it(weight, relation):
     problem = task(60, p=3, x_norm=2.0, intercept=0.0, neighbours=relation)
-    mechanism = SSP(weight=weight)
+    mechanism = SSP(weight=weight, standardise=False)
     X, y = rows(60, 3)
     rng = np.random.default_rng(1)
     # The pair of rows that the proof names: unit vectors with inner product -1/(8 c^2), at least -1.
@@ -133,7 +137,10 @@ def test_the_price_by_another_route_meets_the_budget(epsilon, standardise, relat
 
 
 def test_the_second_moment_is_free_up_to_the_root_of_an_eighth():
-    scales = [SSP(weight=c).plan(task(), BUDGET).noise.scale for c in (0.01, math.sqrt(1 / 8) - 1e-12, 0.5)]
+    scales = [
+        SSP(weight=c, standardise=False).plan(task(), BUDGET).noise.scale
+        for c in (0.01, math.sqrt(1 / 8) - 1e-12, 0.5)
+    ]
     assert scales[0] == pytest.approx(scales[1], rel=1e-6)
     assert scales[2] > 1.05 * scales[1]
 
@@ -141,15 +148,19 @@ def test_the_second_moment_is_free_up_to_the_root_of_an_eighth():
 def test_units_of_the_features_do_not_matter():
     X, y = rows()
     one, thousand = task(), task(x_norm=1000.0, intercept=300.0)
-    small = release(SSP(), SSP().regularised(one, BUDGET), X, y, gate=SilentGate())[1].weights
-    large = release(SSP(), SSP().regularised(thousand, BUDGET), 1000 * X, y, gate=SilentGate())[1].weights
-    np.testing.assert_allclose(1000 * large, small, rtol=1e-9)
+    for mechanism in (SSP(), SSP(standardise=False)):
+        small, large = (
+            release(mechanism, mechanism.regularised(problem, BUDGET), rows, y, gate=SilentGate())[1].weights
+            for problem, rows in ((one, X), (thousand, 1000 * X))
+        )
+        np.testing.assert_allclose(1000 * large, small, rtol=1e-9)
 
 
-def test_models_side_by_side_equal_models_alone():
+@pytest.mark.parametrize("standardise", [False, "auto"])
+def test_models_side_by_side_equal_models_alone(standardise):
     X, y = rows()
     mask = np.random.default_rng(3).random((400, 3)) < 0.7
-    mechanism, jobs = SSP(), []
+    mechanism, jobs = SSP(standardise=standardise), []
     for k, budget in [(2, BUDGET), (0, BUDGET), (2, Budget(1.0, 1e-6)), (1, BUDGET)]:
         jobs.append(Job(plan=mechanism.plan(task(int(mask[:, k].sum())), budget), model=k))
     together = mechanism.run(jobs, open_rows(X, y, task(), mask), SilentGate())
@@ -164,7 +175,7 @@ def test_a_noisy_matrix_with_negative_eigenvalues_is_mended():
     X, y = rows(50, 30)
     problem = task(50, p=30)
     for seed in range(20):
-        plan, outcome = release(SSP(), problem, X, y, Budget(0.01, 1e-8), Gate.seeded(seed))
+        plan, outcome = release(SSP(standardise=False), problem, X, y, Budget(0.01, 1e-8), Gate.seeded(seed))
         first = 8 * math.sqrt(31) * plan.noise.scale + 50 * problem.row_norm
         assert np.linalg.norm(outcome.weights) <= first / 50 / plan.settings["l2_used"]
 
@@ -178,7 +189,7 @@ def test_exact_noise_runs_and_differs():
 
 def test_accuracy_at_a_moderate_budget():
     X, y = rows(20_000)
-    for mechanism in (SSP(), SSP(standardise=True)):
+    for mechanism in (SSP(standardise=False), SSP()):
         _, outcome = release(mechanism, task(20_000), X, y, Budget(1.0, 1e-8))
         coefficients, constant = outcome.row_map.coefficients(outcome.weights)
         predicted = np.sign(X @ coefficients + constant)
@@ -190,8 +201,9 @@ def test_accuracy_at_a_moderate_budget():
 def test_the_ridge_is_l2_which_a_rule_sets_unless_the_user_does():
     mu = gaussian_mu(BUDGET)
     rule = math.sqrt(5) * 2 * math.hypot(1, 0.3) ** 2 / (400 * mu * 5) / 2
-    assert SSP().l2_rule(task(), BUDGET) == pytest.approx(rule, rel=1e-12)
-    assert SSP(standardise=True).l2_rule(task(), BUDGET) == pytest.approx(3 * rule, rel=1e-12)
+    assert SSP(standardise=False).l2_rule(task(), BUDGET) == pytest.approx(rule, rel=1e-12)
+    for standardised in (SSP(), SSP(standardise=True)):
+        assert standardised.l2_rule(task(), BUDGET) == pytest.approx(3 * rule, rel=1e-12)
     for l2 in (1e-6, 3.0):
         assert SSP().plan(task(l2=l2), BUDGET).settings["l2_used"] == l2
     assert SSP(ridge=0.25).plan(task(l2=3.0), BUDGET).settings["l2_used"] == 0.25

@@ -13,6 +13,7 @@ from dperm.schema import Schema, encode
 
 pytestmark = pytest.mark.filterwarnings("ignore::dperm.PrivacyWarning", "ignore::dperm.UtilityWarning")
 FITS = 60
+PLAIN_OBJECTIVE = Objective(standardise=False)  # weights are then the coefficients
 
 
 def released(mechanism, X, y, schema=None, fits=FITS, kind=PrivateLogisticRegression, **settings):
@@ -41,7 +42,7 @@ def rows(n=300, d=8, seed=0):
 
 def test_noise_on_the_weights_is_told_exactly():
     X, y = rows()
-    changes, noises, told = released(Output(), X, y, l2=0.05)
+    changes, noises, told = released(Output(standardise=False), X, y, l2=0.05)
     assert told.sure == "exact"
     assert agrees(changes[:, :8], noises[0, :8])
     assert not agrees(changes[:, :8], 0.8 * noises[0, :8])
@@ -66,9 +67,9 @@ def test_it_passes_through_the_map_of_the_rows():
 def test_noise_in_the_objective_reaches_its_bound_where_rows_say_nothing():
     """Without curvature but that of the penalty the bound is the deviation, so half of it would be too little."""
     X, y = np.zeros((300, 8)), np.arange(300) % 2
-    model = PrivateLogisticRegression(mechanism=Objective(), classes=[0, 1], l2=0.1).fit(X, y)
+    model = PrivateLogisticRegression(mechanism=PLAIN_OBJECTIVE, classes=[0, 1], l2=0.1).fit(X, y)
     bound = weight_noise(model).deviation
-    changes, _, told = released(Objective(), X, y, l2=0.1)
+    changes, _, told = released(PLAIN_OBJECTIVE, X, y, l2=0.1)
     assert told.sure == "not known"
     assert agrees(changes[:, :8], bound)
     assert not agrees(changes[:, :8], 0.8 * bound)
@@ -76,8 +77,8 @@ def test_noise_in_the_objective_reaches_its_bound_where_rows_say_nothing():
 
 def test_noise_in_the_objective_stays_below_its_bound():
     X, y = rows()
-    changes, _, _ = released(Objective(), X, y, l2=0.1)
-    model = PrivateLogisticRegression(mechanism=Objective(), classes=[0, 1], l2=0.1).fit(X, y)
+    changes, _, _ = released(PLAIN_OBJECTIVE, X, y, l2=0.1)
+    model = PrivateLogisticRegression(mechanism=PLAIN_OBJECTIVE, classes=[0, 1], l2=0.1).fit(X, y)
     bound = weight_noise(model).deviation
     assert (changes[:, :8].std(axis=0, ddof=1) < bound).all()
     assert changes[:, :8].std(axis=0, ddof=1).max() > bound / 3
@@ -89,7 +90,9 @@ def test_noise_in_the_objective_stays_below_its_bound():
 @pytest.mark.parametrize("tail", [0.0, 0.5])
 def test_noise_in_steps_reaches_its_bound_on_a_flat_function(momentum, tail):
     X, y = np.zeros((300, 8)), np.arange(300) % 2
-    mechanism = DPGD(steps=12, step_size=0.5, momentum=momentum, tail_average=tail, adaptive=False)
+    mechanism = DPGD(
+        steps=12, step_size=0.5, momentum=momentum, tail_average=tail, adaptive=False, standardise=False
+    )
     changes, _, _ = released(mechanism, X, y, l2=1e-9, kind=PrivateLinearSVC)
     model = PrivateLinearSVC(mechanism=mechanism, classes=[0, 1], l2=1e-9).fit(X, y)
     bound = weight_noise(model).deviation
@@ -148,7 +151,7 @@ def test_the_default_is_told_by_released_moments_where_features_are_independent(
 def test_bounds_that_no_change_stands_out_of_are_not_shown():
     """Labels say nothing, and rows curve the objective thirty times more than l2: the noise moves little."""
     X, y = rows(n=3000, d=2)[0], np.random.default_rng(1).integers(2, size=3000)
-    model = PrivateLogisticRegression(mechanism="objective", classes=[0, 1], l2=0.003).fit(X, y)
+    model = PrivateLogisticRegression(mechanism=PLAIN_OBJECTIVE, classes=[0, 1], l2=0.003).fit(X, y)
     assert (
         np.abs(model.coef_).max() < weight_noise(model).deviation / 2
     )  # where two deviations would stand out

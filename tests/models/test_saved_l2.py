@@ -43,6 +43,7 @@ def test_another_number_than_the_rules_is_rejected(document):
     assert number.plan(400, 3).problem.l2 == 0.1
     document["certificate"] = number.fit(X, Y).certificate_
     document["coefficients"], document["intercept"] = number.coef_[0].tolist(), float(number.intercept_[0])
+    document["row_map"] = number.row_map_.to_dict()
     document["digest"] = file_digest(document)
     verdict = verify(document)
     (failed,) = [check for check in verdict.checks if not check.passed]

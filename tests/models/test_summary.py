@@ -16,6 +16,7 @@ from dperm import (
     summary,
 )
 from dperm.errors import InvalidInput
+from dperm.mechanisms import Output
 from dperm.models.summary import summary_of
 from dperm.models.terms import step_of
 from dperm.schema import Schema, encode
@@ -152,7 +153,8 @@ def test_a_regression_speaks_in_the_unit_of_its_target(crowd):
 
 def test_without_a_schema_coefficients_are_shown_as_they_are(model):
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 2)) / 3, columns=["left", "right"])
-    named = PrivateLogisticRegression(classes=[0, 1], mechanism="output").fit(frame, frame["left"] > 0)
+    named = PrivateLogisticRegression(classes=[0, 1], mechanism=Output(standardise=False))
+    named.fit(frame, frame["left"] > 0)
     told = named.summary()
     assert [each.feature for each in told.rows] == ["left", "right", "intercept"]
     assert [each.change for each in told.rows] == [*named.coef_[0], named.intercept_[0]]

@@ -35,8 +35,10 @@ sampler = importlib.import_module("dperm.privacy.noise")
 
 TINY = 1e-12
 ROWS, FEATURES, STREAMS = 24, 400, 6
+PLAIN_OUTPUT, PLAIN_OBJECTIVE = Output(standardise=False), Objective(standardise=False)
+PLAIN_DPGD = DPGD(steps=3, adaptive=False, standardise=False)
 X, Y = np.zeros((ROWS, FEATURES)), np.resize([0, 1], ROWS)
-MODEL = PrivateLogisticRegression(mechanism=Output(), l2=1.0, fit_intercept=False, classes=[0, 1])
+MODEL = PrivateLogisticRegression(mechanism=PLAIN_OUTPUT, l2=1.0, fit_intercept=False, classes=[0, 1])
 NOISE = GaussianNoise(1.0, 2.0, FEATURES)
 
 SYSTEM, SPAWNED, SHARED = "operating system", "child streams", "one seed for all"
@@ -108,9 +110,7 @@ def test_the_p_value_is_one_and_finds_what_it_should():
 
 
 @pytest.mark.cover(1)
-@pytest.mark.parametrize(
-    "mechanism", [Output(), Objective(), DPGD(steps=3, adaptive=False)], ids=lambda m: m.name
-)
+@pytest.mark.parametrize("mechanism", [PLAIN_OUTPUT, PLAIN_OBJECTIVE, PLAIN_DPGD], ids=lambda m: m.name)
 @pytest.mark.parametrize("source", [SYSTEM, SPAWNED])
 def test_classes_of_one_fit(mechanism, source):
     check(softmax_coefficients(mechanism, source), source)
@@ -124,7 +124,7 @@ def test_classes_that_share_their_noise_are_found(monkeypatch):
 
     original = Gate._noisy
     monkeypatch.setattr(Gate, "_noisy", repeated)
-    check(softmax_coefficients(Output(), SYSTEM), SHARED)
+    check(softmax_coefficients(PLAIN_OUTPUT, SYSTEM), SHARED)
 
 
 def softmax_coefficients(mechanism, source):
@@ -182,8 +182,14 @@ def test_folds_of_cross_validation(source):
 @pytest.mark.cover(2)
 @pytest.mark.parametrize(
     "mechanism",
-    [Output(), Objective(), DPGD(steps=3, adaptive=False), DPSGD(steps=5, rate=0.5)],
-    ids=lambda m: m.name,
+    [
+        PLAIN_OUTPUT,
+        PLAIN_OBJECTIVE,
+        PLAIN_DPGD,
+        DPSGD(steps=5, rate=0.5, standardise=False),
+        Output(standardise=True),
+    ],
+    ids=lambda m: f"{m.name} standardised" if m.standardise else m.name,
 )
 @pytest.mark.parametrize("masked", [False, True], ids=["same rows", "own rows"])
 @every_source

@@ -65,7 +65,7 @@ def test_a_plan_with_every_row_in_every_batch_costs_what_it_claims(neighbours, s
         n_features=2,
         neighbours=Neighbours.parse(neighbours),
     )
-    plan = DPSGD(steps=steps, rate=1.0).plan(problem, Budget(epsilon, TINY))
+    plan = DPSGD(steps=steps, rate=1.0, standardise=False).plan(problem, Budget(epsilon, TINY))
     mu = plan.noise.padded(plan.noise.sensitivity) / plan.noise.scale * math.sqrt(steps)
     assert 0.9999 * TINY <= true_gaussian(epsilon, mu) <= TINY
 

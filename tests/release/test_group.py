@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from release_models import model_file
+from release_models import data, model_file
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from dperm import verify
+from dperm import PrivateLogisticRegression, save_model, verify
+from dperm.mechanisms import Output
 from dperm.models import read_document
 from dperm.release.group import at_most, claimed_delta, group_privacy
 
@@ -25,8 +26,12 @@ def exact(mu, delta):
 
 
 @pytest.fixture(scope="module")
-def gaussian():
-    document = read_document(model_file("no schema"))
+def gaussian(tmp_path_factory):
+    X, score = data()
+    model = PrivateLogisticRegression(mechanism=Output(standardise=False), classes=[False, True])
+    path = tmp_path_factory.mktemp("group") / "model.json"
+    save_model(model.fit(X, score > 0), path)
+    document = read_document(path)
     (release,) = document["certificate"]["releases"]
     return verify(document), release["padded_sensitivity"] / release["noise_scale"]
 

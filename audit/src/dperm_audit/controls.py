@@ -40,6 +40,7 @@ from dperm.privacy.secrets import LocalSample, cut_sample
 from dperm.problem import Problem
 from dperm.unit import Neighbours
 from dperm_audit.neighbours import Pair, cancelling_pair, outlier_pair
+from dperm_audit.replay_cases import plain
 
 if TYPE_CHECKING:
     from dperm.engine import Engine, Rows
@@ -107,7 +108,7 @@ class NoStepReset(RSGDAR):
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> DescentPlan:
         plan = super()._plan(problem, budget, mu_spent)
         run = plan.schedule
-        falling = run.step_sizes[0] / np.arange(1, self.epochs + 1)[:, None]
+        falling = run.step_sizes[0] / np.arange(1, len(run.step_sizes) + 1)[:, None]
         assumed = Schedule(batch_sizes=run.batch_sizes, step_sizes=falling, averaged=run.averaged)
         sensitivities = branch_sensitivities(assumed, problem)
         share = np.array(run.batch_sizes) / problem.n_rows
@@ -384,6 +385,7 @@ class Control:
     @classmethod
     def of(cls, kind: Any, healthy: Mechanism, problem: Problem, check: str = "", **more: Any) -> Control:
         """By a class that says of itself what is wrong. Without a check the audit must catch it."""
+        healthy = plain(healthy)
         return cls(
             name=kind.name.removeprefix("broken: "),
             what_is_wrong=(kind.__doc__ or "").strip(),

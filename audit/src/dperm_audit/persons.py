@@ -47,7 +47,7 @@ from dperm_audit.person_cases import (
     table_of_persons,
 )
 from dperm_audit.replay import ReplayReport, replay
-from dperm_audit.replay_cases import BUDGET, FACTS, short_plan
+from dperm_audit.replay_cases import BUDGET, FACTS, plain, short_plan
 from dperm_audit.results import AttackResult, ControlResult
 from dperm_audit.worst_cases import LINEAR, ROWS, audited_names
 
@@ -164,7 +164,7 @@ def attack_person(
 def attacks_on_person(name: str, rows: int = PERSON_ROWS) -> tuple[Attack, Attack]:
     """The same tables for a model of persons and for a model of rows."""
     changed, share = SETTINGS[name]
-    mechanism = replace(resolve(name), **changed)
+    mechanism = plain(replace(resolve(name), **changed))
     for_rows = replace(LINEAR, neighbours=Neighbours.ADD_REMOVE, n_rows=ROWS - 1 + rows)
     kind, most = KINDS[0]
     persons = declared_persons(True, kind.value, most, ROWS)

@@ -12,6 +12,7 @@ from dperm.errors import DpermError
 from dperm.losses import Logistic, Weighted, example_losses
 from dperm.mechanisms import Mechanism, Plan
 from dperm.mechanisms.standardising import BOUNDED, LINEAR
+from dperm.planning.rules import AUTO
 from dperm.privacy import Budget
 from dperm.problem import Problem
 from dperm.unit import Neighbours
@@ -45,13 +46,17 @@ OTHERWISE: dict[str, tuple[Any, ...]] = {
     "tolerance": (0.5,),
     "rate": (1.0,),
 }
-# Sizes and budgets for which ``auto`` chooses otherwise: it standardises many features, and what it trains with
-# depends on how large the noise is.
+# Sizes and budgets for which ``auto`` chooses otherwise: what it trains with depends on how large the noise is.
 WIDE: dict[str, Any] = {"n_features": 24}
 WIDEST: dict[str, Any] = {"n_features": 401}
 CLEAR, CLEAR_BUDGET = {**WIDE, "n_rows": 6000}, Budget(4.0, 1e-6)
 # So large that even of few rows the released moments tell something, and the map depends on more than noise.
 TELLING_BUDGET = Budget(20.0, 1e-3)
+
+
+def plain(mechanism: Mechanism) -> Mechanism:
+    """On rows as they came, unless it was said how to standardise them: noise is tried without another's before it."""
+    return replace(mechanism, standardise=False) if mechanism.standardise == AUTO else mechanism
 
 
 def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool = False) -> Iterator[Plan]:
@@ -75,11 +80,12 @@ def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool =
         models = [loss for loss in losses if loss.labels == labels and loss.is_model]
         weighted = (Problem(loss=Weighted(loss, HEAVIEST), **heavy) for loss in models)
         yield from islice(plans_for(mechanism, weighted, budget), 1)
-    # One standardised plan for each relation whose moments are above their noise.
+    # One standardised plan for each relation whose moments are above their noise, and one as it is by default.
     for relation in Neighbours:
-        problems = (Problem(loss=loss, neighbours=relation, **FACTS) for loss in losses)
+        problems = [Problem(loss=loss, neighbours=relation, **FACTS) for loss in losses]
         standardised = {"accounting": "tight", "standardise": LINEAR}
         yield from islice(plans_for(mechanism, problems, TELLING_BUDGET, standardised), 1)
+        yield from islice(plans_for(mechanism, problems, budget, {"standardise": AUTO}), 1)
     # With a release for intervals, for each loss and relation that it can be had for.
     both = [
         Problem(loss=loss, neighbours=relation, **FACTS) for loss, relation in product(losses, Neighbours)
@@ -90,7 +96,8 @@ def replay_cases(mechanism: Mechanism, budget: Budget = BUDGET, thorough: bool =
         sizes += [(WIDEST, budget)] if isinstance(problem.loss, Logistic) else []
         sizes += [(CLEAR, CLEAR_BUDGET)] if problem.loss.labels == "binary" else []
         for public, budget in sizes:
-            yield from plans_for(mechanism, [replace(problem, **public)], budget, brief={})
+            standardised = {"standardise": LINEAR}
+            yield from plans_for(mechanism, [replace(problem, **public)], budget, standardised, brief={})
 
 
 def other_settings(mechanism: Mechanism) -> Iterator[dict[str, Any]]:
@@ -131,7 +138,7 @@ def short_plan(
     for tried, kept in product([problem, *stronger], (known, known - {"batch_size"}, set[str]())):
         try:
             wanted = {name: brief[name] for name in kept}
-            changed = replace(mechanism, **{**wanted, **changes})
+            changed = replace(plain(mechanism), **{**wanted, **changes})
             return changed.plan(tried, budget, inference=True) if inference else changed.plan(tried, budget)
         except DpermError:
             continue

@@ -35,6 +35,7 @@ from dperm_audit.attack import (
     sideways_pair,
 )
 from dperm_audit.neighbours import Pair
+from dperm_audit.replay_cases import plain
 
 ROWS = 8
 SECOND = 0.1  # share of the runs for attacks after the first
@@ -60,7 +61,7 @@ def attacks_on(name: str) -> tuple[Attack, ...]:
             f"no private mechanism is named {name!r}; choose from {', '.join(audited_names())}."
         )
     case, *others = resolve(name).worst_cases
-    mechanism = replace(resolve(name), **case.settings)
+    mechanism = plain(replace(resolve(name), **case.settings))
     first = _case(mechanism, case)
     second = [
         *_on_the_intercept(mechanism),

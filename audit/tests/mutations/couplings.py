@@ -23,13 +23,13 @@ MUTATIONS = (
                 lambda self: coupling.fget(self) / 2
             )
         },
-        probe=lambda: Objective().plan(SOFT, EXAMPLE_BUDGET).noise.scale,
+        probe=lambda: Objective(standardise=False).plan(SOFT, EXAMPLE_BUDGET).noise.scale,
     ),
     Mutation(
         name="hard clip at the price of a soft one",
         what_is_wrong="A slope that is cut is priced as if the curvature vanished there.",
         touches=("objective", "objective-kst", "auto"),
         changes={"dperm.losses.base.Loss.coupling": also_for_the_hard_clip},
-        probe=lambda: Objective().plan(HARD, EXAMPLE_BUDGET).noise.scale,
+        probe=lambda: Objective(standardise=False).plan(HARD, EXAMPLE_BUDGET).noise.scale,
     ),
 )

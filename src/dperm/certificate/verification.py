@@ -53,7 +53,6 @@ from dperm.losses import (
 )
 from dperm.losses.base import BOUND_RANGE
 from dperm.mechanisms import resolve
-from dperm.mechanisms.auto import Auto, loss_for
 from dperm.planning.rules import AUTO
 from dperm.privacy import Budget
 from dperm.privacy.entropy import SystemEntropy
@@ -157,8 +156,6 @@ def _recomputed(
 
 LARGEST_COUNT = 10_000_000
 _VOUCHED = {Code.SETTINGS, Code.PUBLIC_CHOICE}  # ways to choose settings that need not be paid for
-
-_WEIGHTS = ("class_weight", "sample_weight_bound")
 
 
 def check_file(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -306,15 +303,16 @@ def check_loss(document: Mapping[str, Any], statement: Mapping[str, Any]) -> Non
     _check_class_weight(parameters.get("class_weight"), document["classes"] if declared is None else declared)
     asked = loss_name or parameters["loss"]
     if isinstance(asked, str):
-        loss = _of_persons(_weighted(_named(asked, parameters, targets), parameters, targets), statement)
-        chosen = statement["mechanism"]["asked"]["name"] == Auto.name and "inference" not in statement
-        if chosen:  # by the public rule of ``auto``
-            loss = loss_for(replace(problem_of(statement), loss=loss), Budget(**statement["budget"]))
-        asked = describe_loss(loss)
-    elif "persons" in statement or any(parameters.get(name) is not None for name in _WEIGHTS):
+        own = _named(asked, parameters, targets)
+    else:
         own = rebuild_loss(asked["name"], asked["parameters"], asked["outputs"])
-        asked = describe_loss(_of_persons(_weighted(own, parameters, targets), statement))
-    if asked != stated:
+    loss = _of_persons(_weighted(own, parameters, targets), statement)
+    if "inference" not in statement:  # which are for the loss that was asked for
+        mechanism = mechanism_of(statement["mechanism"]["asked"])
+        loss = mechanism.trained_loss(
+            replace(problem_of(statement), loss=loss), Budget(**statement["budget"])
+        )
+    if describe_loss(loss) != stated:
         raise InvalidInput("the loss is not that of the estimator.")
 
 

@@ -18,7 +18,7 @@ from dperm.estimators.persons import declared_persons, loss_of_persons
 from dperm.losses import ClippedSquared, Loss, resolve_loss
 from dperm.losses.registry import AUTO_LOSS, fitting_loss, form_for
 from dperm.mechanisms import Mechanism, Plan
-from dperm.mechanisms.auto import Auto, choose, loss_for
+from dperm.mechanisms.auto import Auto, choose
 from dperm.mechanisms.output.family import DescentPlan
 from dperm.planning.pricing import TIGHT, price_branches
 from dperm.planning.rules import L2
@@ -148,9 +148,9 @@ def account(
     if not isinstance(l2, float):
         problem = asked.regularised(problem, budget)
     chosen, why = asked, None
+    problem = replace(problem, loss=asked.trained_loss(problem, budget))
     if isinstance(asked, Auto):
-        problem = replace(problem, loss=loss_for(problem, budget))
-        chosen, why = choose(problem, budget, asked.standardise)
+        chosen, why = choose(problem, budget, asked.variant(problem, budget))
     plan, prices = price(chosen, problem, budget)
     if chosen.accounting != plan.mechanism.accounting:
         plan = chosen.plan(problem, budget)

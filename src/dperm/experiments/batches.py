@@ -195,7 +195,11 @@ def sharing(configuration: Configuration, columns: int) -> list[list[int]]:
     for k, mechanism in enumerate(configuration.candidates):
         ours = type(mechanism).__module__.partition(".")[0] == "dperm"
         settings = mechanism.settings
-        if ours and isinstance(mechanism, DescentMechanism | GradientMechanism) and not mechanism.standardise:
+        plain = mechanism.standardise is False or (mechanism.standardise, mechanism.accounting) == (
+            AUTO,
+            "paper",
+        )
+        if ours and isinstance(mechanism, DescentMechanism | GradientMechanism) and plain:
             settings.pop("step_size", None)
         groups.setdefault(canonical_json(settings), []).append(k)
     most = max(1, splits.WIDEST_BATCH // columns)

@@ -3,7 +3,14 @@
 from dperm.losses.base import Loss, Weighted
 from dperm.losses.huber_hinge import HuberHinge
 from dperm.losses.linear import Linear
-from dperm.losses.logistic import HardClippedLogistic, Logistic, MarginLogistic, SoftClippedLogistic, Softmax
+from dperm.losses.logistic import (
+    HardClippedLogistic,
+    Logistic,
+    MarginLogistic,
+    SoftClippedLogistic,
+    Softmax,
+    softly_clipped,
+)
 from dperm.losses.registry import (
     example_losses,
     loss_choices,
@@ -47,4 +54,5 @@ __all__ = [
     "register_loss",
     "registered_losses",
     "resolve_loss",
+    "softly_clipped",
 ]

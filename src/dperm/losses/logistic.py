@@ -14,6 +14,7 @@ from dperm.losses.base import (
     Kernel,
     Labels,
     Loss,
+    Weighted,
     exponential,
     logistic_density,
     namespace,
@@ -420,3 +421,10 @@ class SoftClippedLogistic(Loss):
     def _log_slope(self, z: Array) -> Array:
         saturating = self.clip - self._room * np.exp(self._rate * np.minimum(z - self._knot, 0))
         return np.where(z < self._knot, np.log(saturating), -np.logaddexp(z, z.dtype.type(0)))
+
+
+def softly_clipped(loss: Loss, clip: float, knee: float) -> Loss:
+    """The plain logistic loss with a slope that ends at ``clip``, weighted or not; any other loss as it is."""
+    if isinstance(loss, Weighted):
+        return Weighted(softly_clipped(loss.base, clip, knee), loss.bound)
+    return SoftClippedLogistic(clip, knee) if loss == Logistic() else loss

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dperm.errors import InvalidInput
-from dperm.losses import ClippedSquared, Logistic, Loss, SoftClippedLogistic, SoftClippedSquared, Weighted
+from dperm.losses import ClippedSquared, Logistic, Loss, SoftClippedSquared, Weighted, softly_clipped
 from dperm.mechanisms.base import Job, Mechanism, Outcome, Plan
 from dperm.mechanisms.gradient.dp_gd import DPGD
+from dperm.mechanisms.objective.family import l2_of_noise
 from dperm.mechanisms.objective.objective import Objective
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.standardising import LINEAR
 from dperm.mechanisms.worst_case import NEWTON_JOBS, REMOVED, WorstCase
-from dperm.planning.rules import noise_level, without_noise
+from dperm.planning.rules import KNEE, noise_level, slope_for, without_noise
 from dperm.privacy import Budget, Gate
 from dperm.privacy.cost import Cost
 from dperm.problem import Problem
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from dperm.engine import Rows
 
 
-# Two classes: the largest slope grows as the noise falls, because a smaller one biases probabilities.
-CLIP_LEVEL, CLIP_GROWTH, CLIP_RANGE = 0.0015, 0.25, (0.35, 0.5)
-KNEE = 0.7
 LEAST_L2 = 0.5  # of the rule's: with less the log-determinant costs too much
 # Regression: the largest slope, for targets in [-1, 1].
 RESIDUAL_BOUND, RESIDUAL_KNEE = 0.2, 0.5
@@ -62,7 +60,9 @@ class Auto(Mechanism):
     source: ClassVar[str] = "this library"
     no_intervals: ClassVar[str | None] = None
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (
-        WorstCase(facts=REMOVED, share=0.1, jobs=NEWTON_JOBS),  # what it chooses is audited by itself
+        WorstCase(  # what it chooses is audited by itself
+            settings={"standardise": True}, facts=REMOVED, share=0.1, jobs=NEWTON_JOBS
+        ),
         WorstCase(),
         WorstCase(
             name="mirrored row, many features, standardised",
@@ -70,8 +70,6 @@ class Auto(Mechanism):
             rows="mirrored",
         ),
     )
-
-    standardise: bool | str = field(default=LINEAR, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,16 +79,28 @@ class Auto(Mechanism):
     def misfit(self, problem: Problem) -> str | None:
         return Objective().misfit(problem) if problem.loss.labels != "classes" else DPGD().misfit(problem)
 
+    def gains_by_standardising(self, problem: Problem) -> bool:
+        return True
+
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
         """That of the mechanism and the loss that are chosen, neither of which depends on l2."""
         if problem.loss.labels == "classes":
             return without_noise(problem)  # descent stops early, which regularises by itself
-        resolved = replace(problem, loss=loss_for(problem, budget))
-        return Objective().l2_rule(resolved, budget)
+        resolved = replace(problem, loss=self.trained_loss(problem, budget))
+        return l2_of_noise(resolved, budget.epsilon)
+
+    def trained_loss(self, problem: Problem, budget: Budget) -> Loss:
+        """A softly clipped one; a loss with settings of its own is kept."""
+        loss = problem.loss
+        if isinstance(loss, Weighted):
+            return Weighted(self.trained_loss(replace(problem, loss=loss.base), budget), loss.bound)
+        if loss == ClippedSquared():
+            return SoftClippedSquared(RESIDUAL_BOUND, RESIDUAL_KNEE)
+        return softly_clipped(loss, slope_for(problem, budget), KNEE)
 
     def regularised(self, problem: Problem, budget: Budget, *, inference: bool = False) -> Problem:
         if inference and problem.loss.labels != "classes":
-            return Objective().regularised(problem, budget)  # for the loss that was asked for
+            return Objective().regularised(problem, budget, inference=True)  # for the loss that was asked for
         return super().regularised(problem, budget)
 
     def plan(self, problem: Problem, budget: Budget, *, inference: bool = False) -> AutoPlan:
@@ -98,8 +108,8 @@ class Auto(Mechanism):
 
         Intervals are for the coefficients of the loss that was asked for, on rows as they came.
         """
-        resolved = problem if inference else replace(problem, loss=loss_for(problem, budget))
-        chosen, why = choose(resolved, budget, False if inference else self.standardise)
+        resolved = problem if inference else replace(problem, loss=self.trained_loss(problem, budget))
+        chosen, why = choose(resolved, budget, self.variant(problem, budget, inference=inference))
         why = f"{why}; intervals are for the loss that was asked for" if inference else why
         inner = chosen.plan(resolved, budget, inference=inference)
         known = {field.name: getattr(inner, field.name) for field in fields(Plan)}
@@ -107,13 +117,13 @@ class Auto(Mechanism):
         return AutoPlan(**{**known, "mechanism": self, "settings": settings}, chosen=inner)
 
     def run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Outcome]:
-        """Jobs of one chosen mechanism and loss run together."""
-        choices = [(job.plan.chosen.mechanism, job.plan.problem.loss) for job in jobs]
+        """Jobs of one chosen mechanism run together."""
+        choices = [job.plan.chosen.mechanism for job in jobs]
         outcomes: dict[int, Outcome] = {}
         for choice in dict.fromkeys(choices):
             mine = [i for i, made in enumerate(choices) if made == choice]
             inner = [Job(plan=jobs[i].plan.chosen, model=jobs[i].model) for i in mine]
-            outcomes.update(zip(mine, choice[0].run(inner, rows, gate), strict=True))
+            outcomes.update(zip(mine, choice.run(inner, rows, gate), strict=True))
         return [outcomes[i] for i in range(len(jobs))]
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> AutoPlan:
@@ -126,26 +136,12 @@ class Auto(Mechanism):
         return plan.chosen.mechanism._cost(plan.chosen)
 
 
-def loss_for(problem: Problem, budget: Budget) -> Loss:
-    """The loss to train with in place of the one that was asked for; a loss with settings of its own is kept."""
-    if isinstance(problem.loss, Weighted):
-        base = loss_for(replace(problem, loss=problem.loss.base), budget)
-        return Weighted(base, problem.loss.bound)
-    if problem.loss == Logistic():
-        low, high = CLIP_RANGE
-        clip = high * (CLIP_LEVEL / noise_level(problem, budget)) ** CLIP_GROWTH
-        return SoftClippedLogistic(min(max(clip, low), high), KNEE)
-    if problem.loss == ClippedSquared():
-        return SoftClippedSquared(RESIDUAL_BOUND, RESIDUAL_KNEE)
-    return problem.loss
-
-
 def choose(problem: Problem, budget: Budget, standardise: bool | str = LINEAR) -> tuple[Mechanism, str]:
     """The mechanism for a task and a budget, and the reason in words."""
     rows = "standardised rows" if standardise else "rows as they came"
     if problem.loss.labels != "classes":
         objective = Objective(standardise=standardise)
-        if problem.l2 >= LEAST_L2 * objective.l2_rule(problem, budget):
+        if problem.l2 >= LEAST_L2 * l2_of_noise(problem, budget.epsilon):
             return objective, f"one margin: a perturbed objective on {rows} costs least for its accuracy"
         return (
             DPGD(standardise=standardise),

@@ -12,6 +12,7 @@ import numpy as np
 
 from dperm.arithmetic import Arithmetic
 from dperm.errors import InvalidInput, Unsupported
+from dperm.losses import Loss
 from dperm.mechanisms.inference import (
     ROWS_BOUNDED,
     Inference,
@@ -22,13 +23,14 @@ from dperm.mechanisms.inference import (
 )
 from dperm.mechanisms.plan_words import plan_summary
 from dperm.mechanisms.standardising import (
+    LINEAR,
     Standardisation,
     check_variant,
     plan_standardisation,
     release_maps,
 )
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.planning.rules import against_descent_noise, check_settings
+from dperm.planning.rules import AUTO, against_descent_noise, check_settings
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.planning.sensitivity import rounds_alike
 from dperm.privacy import Budget, Gate, GaussianProfile, ReleaseRecord
@@ -188,7 +190,8 @@ class Mechanism(ABC):
     ``accounting`` is "tight" or the "paper"'s own. ``standardise`` spends a part of the budget on
     the mean and the second moments of the columns and trains on standardised rows (docs/proofs/standardising.md):
     "linear", or True, predicts for rows as they came by X @ coef + intercept, "bounded" for rows mapped and bounded as
-    in training.
+    in training. "auto" standardises linearly for classes, where the accounting is tight, delta above 0 and no
+    intervals are asked for; the mechanism ``auto`` also for numbers.
     """
 
     name: ClassVar[str]
@@ -217,7 +220,7 @@ class Mechanism(ABC):
     """Whether standardised jobs are faster in common passes than one after the other."""
 
     accounting: str = field(default="tight", kw_only=True)
-    standardise: bool | str = field(default=False, kw_only=True)
+    standardise: bool | str = field(default=AUTO, kw_only=True)
 
     def __post_init__(self) -> None:
         for name, value in self.settings.items():
@@ -259,7 +262,22 @@ class Mechanism(ABC):
         """Why no intervals can be had for a problem that fits, or None when they can."""
         if self.no_intervals is not None:
             return self.no_intervals
-        return not_for_intervals(problem, self.accounting, self.standardise)
+        return not_for_intervals(problem, self.accounting, self.standardise not in (False, AUTO))
+
+    def variant(self, problem: Problem, budget: Budget, *, inference: bool = False) -> bool | str:
+        """How rows are standardised for a problem and a budget: False, or the name of the map."""
+        if self.standardise != AUTO:
+            return self.standardise
+        tight = self.accounting == "tight" and budget.delta > 0 and not inference
+        return LINEAR if tight and self.gains_by_standardising(problem) else False
+
+    def trained_loss(self, problem: Problem, budget: Budget) -> Loss:
+        """The loss to train with in place of the one that was asked for, by public facts; given that loss, itself."""
+        return problem.loss
+
+    def gains_by_standardising(self, problem: Problem) -> bool:
+        """What ``standardise="auto"`` stands for; found on public tables, leaving one out at a time."""
+        return problem.loss.labels != "real"
 
     def plan(self, problem: Problem, budget: Budget, *, inference: bool = False) -> Plan:
         """Check the theorem's conditions and fix schedule, sensitivity and noise. No data.
@@ -271,22 +289,37 @@ class Mechanism(ABC):
             raise Unsupported(f"mechanism {self.name!r} cannot be used here: {reason}.")
         if inference:
             return self._plan_inferring(problem, budget)
-        if not isinstance(self.standardise, str):
-            return self._plan(problem, budget, 0.0)
-        standardisation = plan_standardisation(problem, budget, self.standardise)
-        return replace(self._plan(problem, budget, standardisation.mu), standardisation=standardisation)
+        problem = replace(problem, loss=self.trained_loss(problem, budget))
+        variant = self.variant(problem, budget)
+        standardisation = plan_standardisation(problem, budget, variant) if isinstance(variant, str) else None
+        plan = self._plan(problem, budget, 0.0 if standardisation is None else standardisation.mu)
+        settings = {**plan.settings, "standardise": variant}
+        return replace(plan, standardisation=standardisation, settings=settings)
 
     def run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Outcome]:
-        """Train and release every job, each by the plan that this very mechanism made for these rows."""
+        """Train and release every job, each by the plan that this very mechanism made for these rows.
+
+        Jobs of one loss run together.
+        """
         for job in jobs:
             rows.check_matches(job.plan.problem, job.model)
-            if job.plan.mechanism != self or job.plan.problem.loss != jobs[0].plan.problem.loss:
-                raise InvalidInput("the jobs of one run must have plans of this mechanism, for one loss.")
+            if job.plan.mechanism != self:
+                raise InvalidInput("the jobs of one run must have plans of this mechanism.")
+        losses = [job.plan.problem.loss for job in jobs]
+        outcomes: dict[int, Outcome] = {}
+        for loss in dict.fromkeys(losses):
+            mine = [k for k, other in enumerate(losses) if other == loss]
+            outcomes.update(
+                zip(mine, self._run_of_one_loss([jobs[k] for k in mine], rows, gate), strict=True)
+            )
+        return [outcomes[k] for k in range(len(jobs))]
+
+    def _run_of_one_loss(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Outcome]:
         rows.check_labels(jobs[0].plan.problem.loss)
         used: set[Arithmetic] = set()
         serving, noted = gate.for_jobs(len(jobs)), rows.noting(used)
         curvatures: list[Floats | None] = [None] * len(jobs)
-        if self.standardise:
+        if any(job.plan.standardisation is not None for job in jobs):
             trained = self._run_all_standardised(jobs, noted, serving)
         else:
             weights, kept = self._run_keeping(jobs, noted, serving)

@@ -12,7 +12,7 @@ from dperm.errors import InvalidInput, NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan, weights_shape
 from dperm.mechanisms.minimiser import minimise_by_lbfgs
 from dperm.mechanisms.registry import register
-from dperm.planning.rules import check_positive, setting, without_noise
+from dperm.planning.rules import AUTO, check_positive, setting, without_noise
 from dperm.privacy import Budget, Gate
 from dperm.problem import Problem
 from dperm.typing import Floats
@@ -35,10 +35,13 @@ class _Baseline(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.accounting != "tight" or self.standardise:
+        if self.accounting != "tight" or self.standardise not in (False, AUTO):
             raise InvalidInput(
                 f"mechanism {self.name!r} is not private, so it has no accounting or standardisation to choose."
             )
+
+    def gains_by_standardising(self, problem: Problem) -> bool:
+        return False
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
         return without_noise(problem)

@@ -295,7 +295,7 @@ def shortened(weights: Floats, row_norm: float) -> Floats:
     return weights if norm <= LONGEST else weights * (LONGEST * (1 - 1e-9) / norm)
 
 
-def not_for_intervals(problem: Problem, accounting: str, standardise: bool | str) -> str | None:
+def not_for_intervals(problem: Problem, accounting: str, standardise: bool) -> str | None:
     """Why no intervals can be made for this problem with such settings of a mechanism; None when they can."""
     loss = problem.loss
     if loss.outputs > 1:

@@ -12,7 +12,7 @@ import numpy as np
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import InvalidInput
 from dperm.planning.pricing import gaussian_noise
-from dperm.planning.rules import noise_level
+from dperm.planning.rules import AUTO, noise_level
 from dperm.privacy import Budget, Gate, GaussianNoise, gaussian_mu
 from dperm.problem import Problem
 from dperm.row_map import RowMap
@@ -41,12 +41,14 @@ _PRIVATE_SIDE = 1 - 1e-12  # so that rounding of mu never costs more than mu
 
 
 def check_variant(given: object) -> bool | str:
-    """The variant that a setting names: False, ``LINEAR`` or ``BOUNDED``; True is ``LINEAR``."""
+    """The variant that a setting names: False, ``LINEAR``, ``BOUNDED`` or ``AUTO``; True is ``LINEAR``."""
     if isinstance(given, bool):
         return LINEAR if given else False
-    if isinstance(given, str) and given in (LINEAR, BOUNDED):
+    if isinstance(given, str) and given in (LINEAR, BOUNDED, AUTO):
         return given
-    raise InvalidInput(f"standardise must be False, True, {LINEAR!r} or {BOUNDED!r}; got {given!r}.")
+    raise InvalidInput(
+        f"standardise must be {AUTO!r}, False, True, {LINEAR!r} or {BOUNDED!r}; got {given!r}."
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -58,11 +58,17 @@ def check_flag(name: str, value: object) -> None:
 
 
 def setting(
-    default: object, check: Callable[..., None], *, optional: bool | None = None, **bounds: object
+    default: object,
+    check: Callable[..., None],
+    *,
+    optional: bool | None = None,
+    kw_only: bool = False,
+    **bounds: object,
 ) -> Any:
     """A field of a mechanism whose value is checked when it is made; None passes where it is the default."""
     optional = default is None if optional is None else optional
-    return field(default=default, metadata={"check": partial(check, **bounds), "optional": optional})
+    about = {"check": partial(check, **bounds), "optional": optional}
+    return field(default=default, metadata=about, kw_only=kw_only)
 
 
 def check_settings(fields_of: object) -> None:
@@ -91,6 +97,15 @@ def noise_parameter(problem: Problem, budget: Budget) -> float:
         for value, (low, high) in ((budget.epsilon, EPSILON_RANGE), (budget.delta, DELTA_RANGE))
     ]
     return gaussian_mu(Budget(*inside))
+
+
+SLOPE_LEVEL, SLOPE_GROWTH, SLOPE_RANGE, KNEE = 0.0015, 0.25, (0.35, 0.5), 0.7
+
+
+def slope_for(problem: Problem, budget: Budget) -> float:
+    """Where the slope of the logistic loss should end: the higher the less noise, since a small one biases."""
+    low, high = SLOPE_RANGE
+    return float(min(max(high * (SLOPE_LEVEL / noise_level(problem, budget)) ** SLOPE_GROWTH, low), high))
 
 
 AUTO = "auto"
@@ -137,6 +152,11 @@ def against_output_noise(problem: Problem, budget: Budget) -> float:
     """
     moved = problem.neighbours.rows_changed / (problem.n_rows * noise_parameter(problem, budget))
     return _in_units(problem, moved * problem.loss.lipschitz / NOISE_MARGIN)
+
+
+def against_objective_noise(problem: Problem, budget: Budget) -> float:
+    r"""Half of :math:`\nu^{5/4}` (``noise_level``): noise on p coordinates of the objective adds up."""
+    return _in_units(problem, noise_level(problem, budget) ** 1.25 / 2 * problem.loss.lipschitz)
 
 
 def against_moment_noise(problem: Problem, budget: Budget, margin: float) -> float:

@@ -52,13 +52,17 @@ class Schedule:
         return (*self.step_sizes.shape, self.averaged)
 
     def check_steps(self, problem: Problem) -> None:
-        """Refuse steps above 2/L: a gradient step is then no longer sure not to spread weights apart."""
-        largest = float(self.step_sizes.max())
-        if largest * problem.smoothness > 2 * (1 + 1e-12):
-            raise NotCertified(
-                f"step size {largest:.6g} is above 2/L = {2 / problem.smoothness:.6g}, with L = "
-                f"{problem.smoothness:.6g} the smoothness of the regularised loss; choose a smaller step_size."
-            )
+        """Refuse steps for which no sensitivity is known."""
+        check_step(float(self.step_sizes.max()), problem)
+
+
+def check_step(step: float, problem: Problem) -> None:
+    """Refuse a step above 2/L: a gradient step is then no longer sure not to spread weights apart."""
+    if step * problem.smoothness > 2 * (1 + 1e-12):
+        raise NotCertified(
+            f"step size {step:.6g} is above 2/L = {2 / problem.smoothness:.6g}, with L = "
+            f"{problem.smoothness:.6g} the smoothness of the regularised loss; choose a smaller step_size."
+        )
 
 
 def branch_sensitivities(schedule: Schedule, problem: Problem, *, rounding: bool = True) -> Floats:

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dperm.losses import SoftClippedLogistic
-from dperm.mechanisms.auto import KNEE, Auto, AutoPlan
+from dperm.mechanisms.auto import Auto, AutoPlan
 from dperm.mechanisms.standardising import BOUNDED, LINEAR
+from dperm.planning.rules import KNEE
 from dperm.privacy import Budget
 from dperm.problem import Problem
 from dperm_papers.reproduce.calibration import expected_error, pooled

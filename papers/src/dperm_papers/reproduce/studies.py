@@ -137,6 +137,15 @@ def mean_accuracy(results: pa.Table) -> dict[tuple[str, float], float]:
     }
 
 
+def mean_and_error_of(results: pa.Table) -> dict[tuple[str, float], tuple[float, float]]:
+    """Mean accuracy in % and its standard error over the repeats, by label and epsilon."""
+    return {
+        (curve.label, epsilon): found
+        for curve in curves(results)
+        for epsilon, found in curve.means("accuracy", 100).items()
+    }
+
+
 def accuracy_section(results: pa.Table, title: str = "accuracy on held-out rows, %") -> Section:
     return curve_section(results, title, "accuracy")
 

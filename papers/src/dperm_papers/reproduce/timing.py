@@ -18,7 +18,7 @@ from dperm.models.atomic import atomic_path
 from dperm_papers.reproduce.data import Records
 from dperm_papers.reproduce.drawing import Line, draw_lines
 from dperm_papers.reproduce.item import Bench, Check, Item, Report, Section
-from dperm_papers.reproduce.rsgd import DELTA, KDD, L2, OURS, PAPER
+from dperm_papers.reproduce.rsgd import DELTA, KDD, L2, PAPER
 from dperm_papers.reproduce.studies import NON_PRIVATE, load_each
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dperm.experiments.spec import Spec
 
 EPSILON = 1.0
+OURS = "RSGD-AR, tight"
 METHODS_COMPARED: dict[str, Method] = {
     OURS: "rsgd-ar",
     "NSGD": "nsgd",

@@ -69,11 +69,13 @@ def _schedule(evidence: Evidence) -> tuple[Vector, Vector, list[bool]]:
     """Batches, step sizes and averages, as the proof page of the mechanism states them."""
     facts, used, name = evidence.facts, evidence.used, evidence.name
     passes = used[{"output-gd": "iterations", "bolt-on": "passes"}.get(name, "epochs")]
+    batches = used["batches"]
+    evidence.within("used, batches", batches, 1, facts.n)
     asked = evidence.statement["mechanism"]["chosen"]["settings"].get("batch_size", facts.n)
-    batches = math.ceil(facts.n / asked)
+    if asked is not None:
+        evidence.equal("used, batches", batches, math.ceil(facts.n / asked))
     if passes * batches > MOST_UPDATES:
         raise InvalidInput(f"{passes * batches} updates are too many to check one by one.")
-    evidence.equal("used, batches", used["batches"], batches)
     short, longer = divmod(facts.n, batches)
     sizes = np.array([short + (1 if batch < longer else 0) for batch in range(batches)], float)
     shape = (passes, batches)

@@ -14,7 +14,7 @@ from dperm.mechanisms.base import Job, Mechanism, Plan, tolerant
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.pricing import gaussian_noise, gaussian_price, mu_left, shortfall
-from dperm.planning.rules import check_count, check_positive, path_length, setting
+from dperm.planning.rules import check_count, check_positive, setting
 from dperm.planning.sensitivity import whole_sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.textbook import mangold_cd_noise
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dperm.engine import Rows
 
 
-NOISE_MARGIN = 10.0
+ROWS_PER_STEP = 150.0  # times mu, for each step of 1 / smoothness
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,7 +46,7 @@ class DPCD(Mechanism):
     passes : int
     step_size : float, optional
         In units of 1 over the smoothness along the coordinate, which follows from its bound. None follows from the
-        budget, 1/4 to 4: rows of bounded norm are seldom made of one feature, so curvature is mostly smaller.
+        budget, 1/8 to 4: rows of bounded norm are seldom made of one feature, so curvature is mostly smaller.
 
     Guarantee
     ---------
@@ -55,7 +55,7 @@ class DPCD(Mechanism):
     one Gaussian release of parameter mu (docs/proofs/dp-cd.md). The result is the mean over the second half.
     """
 
-    passes: int = setting(20, check_count)
+    passes: int = setting(12, check_count)
     step_size: float | None = setting(None, check_positive)
 
     name: ClassVar[str] = "dp-cd"
@@ -71,12 +71,14 @@ class DPCD(Mechanism):
     def whole_sums(self) -> bool:
         return True
 
+    def _path(self, problem: Problem, mu: float) -> float:
+        """Steps of all passes together: as the noise falls, longer."""
+        return 2 / problem.neighbours.rows_changed * problem.n_rows * mu / ROWS_PER_STEP
+
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> CoordinatesPlan:
         mu = mu_left(budget, mu_spent)
         smoothness = coordinate_smoothness(problem)
-        # One coordinate at a time is noisier than all at once, by the root of their number.
-        length = path_length(problem, mu, NOISE_MARGIN) / math.sqrt(problem.dimension)
-        step = self.step_size or min(max(length / self.passes * float(smoothness.max()), 0.25), 4.0)
+        step = self.step_size or min(max(self._path(problem, mu) / self.passes, 1 / 8), 4.0)
         updates = self.passes * problem.n_columns
         each, reason = mu / math.sqrt(updates) * (1 - 1e-12), None
         if self.accounting == "paper":

@@ -121,7 +121,7 @@ class DPGD(GradientMechanism):
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> DPGDPlan:
         mu = mu_left(budget, mu_spent)
         steps, step_size = self.rule(problem, mu)
-        descent = self.descent(np.full(steps, step_size), problem.n_rows, problem.l2)
+        descent = self.descent(problem, np.full(steps, step_size), problem.n_rows)
         largest = self.gap(problem) + self._rounding(problem, 0.0)
         paper = self.accounting == "paper"
         if paper:

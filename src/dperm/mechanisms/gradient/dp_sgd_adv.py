@@ -12,7 +12,7 @@ from dperm.mechanisms.gradient.family import SampledPlan
 from dperm.mechanisms.gradient.psgd import ProjectedSGD
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
-from dperm.planning.rules import MOST_ROWS, check_count, setting
+from dperm.planning.rules import AUTO, MOST_ROWS, check_count, setting
 from dperm.privacy import Budget
 from dperm.privacy.cost import Cost
 from dperm.privacy.textbook import advanced_sgd_noise
@@ -54,7 +54,7 @@ class DPSGDAdv(ProjectedSGD):
     )
 
     def misfit(self, problem: Problem) -> str | None:
-        if self.accounting == "paper" and self.standardise:
+        if self.accounting == "paper" and self.standardise not in (False, AUTO):
             return (
                 "advanced composition is not combined with a private standardisation; use accounting='tight'"
             )

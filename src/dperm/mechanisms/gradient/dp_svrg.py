@@ -53,13 +53,13 @@ class DPSVRG(Mechanism):
     Parameters
     ----------
     outer : int, optional
-        None follows from the budget, 3 to 20.
+        None follows from the budget, 3 to 25.
     inner : int
         Steps for each full gradient. The first needs no correction and costs nothing.
     rate : float
         Probability with which a row joins a batch.
     step_size : float, optional
-        None is 2 over the smoothness of the loss.
+        None is 4 over the smoothness of the loss.
     full_share : float
         Part of the budget, in mu squared, that the full gradients take.
 
@@ -98,7 +98,7 @@ class DPSVRG(Mechanism):
         known = math.nextafter(math.hypot(mu, mu_spent), math.inf)
         if corrections:
             multiplier = _noise_multiplier(known, self.rate, corrections, budget, problem.neighbours)
-        step = 2 / curvature(problem) if self.step_size is None else self.step_size
+        step = 4 / curvature(problem) if self.step_size is None else self.step_size
         each = mu / math.sqrt(outer) * (1 - 1e-12)
         return SVRGPlan(
             mechanism=self,
@@ -142,7 +142,7 @@ class DPSVRG(Mechanism):
 def _outer_rule(problem: Problem, mu: float) -> int:
     """As many full gradients as leave noise of a tenth of a gradient's bound on each."""
     share = problem.n_rows * mu * problem.gradient_bound / (10 * problem.gradient_gap)
-    return int(np.clip(round(share**2 / problem.dimension), 3, 20))
+    return int(np.clip(round(share**2 / problem.dimension), 3, 25))
 
 
 @lru_cache(maxsize=256)

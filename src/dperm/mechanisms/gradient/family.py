@@ -30,7 +30,6 @@ TRAJECTORY = "All noisy gradients together are priced, so every intermediate wei
 
 # The public rule for what the user leaves open. Chosen once on Adult, BANK, IPUMS-BR and CPS; constants since.
 NOISE_WEIGHT = 10.0  # norm that noise alone would give to weights, times the norm of a row
-STEP = 4.0  # over 1 - momentum, in units of 1 / curvature; noisy gradients know no largest step
 MOST_STEPS, FEWEST_STEPS = 150, 5
 
 
@@ -72,12 +71,19 @@ class GradientMechanism(Mechanism):
     clip: float | None = setting(None, check_positive)
     tail_average: float = setting(0.25, check_share, one=True)
 
+    longest_step: ClassVar[float] = 4.0
+    """Over 1 - momentum, in units of 1 / curvature; noisy gradients know no largest step."""
     family: ClassVar[str] = "gradient"
     released: ClassVar[str] = "noise at every step"
 
     def row_bound(self, problem: Problem) -> float:
         """Bound on the norm of what one row adds to a gradient sum, rounding apart."""
-        return problem.gradient_bound if self.clip is None else min(self.clip, problem.gradient_bound)
+        clip = self.clip_norm(problem)
+        return problem.gradient_bound if clip is None else min(clip, problem.gradient_bound)
+
+    def clip_norm(self, problem: Problem) -> float | None:
+        """The norm to which the gradient of a row is scaled down; None where it is left as it is."""
+        return self.clip
 
     def gap(self, problem: Problem) -> float:
         """How far a gradient sum over all rows moves between neighbours, rounding apart."""
@@ -93,20 +99,22 @@ class GradientMechanism(Mechanism):
         noise_l2 = math.sqrt(problem.n_columns) * self.gap(problem) * problem.row_norm
         noise_l2 /= problem.n_rows * mu * NOISE_WEIGHT
         # A step beyond 1 / l2 would make the regulariser throw the weights back and forth.
-        largest = min(STEP / curvature(problem), 1 / problem.l2 if problem.l2 else math.inf)
+        largest = min(self.longest_step / curvature(problem), 1 / problem.l2 if problem.l2 else math.inf)
         step = self.step_size or (1 - self.momentum) * largest
         reach = step / (1 - self.momentum)
         steps = self.steps or int(np.clip(math.ceil(1 / (reach * noise_l2)), FEWEST_STEPS, MOST_STEPS))
         return steps, step
 
-    def descent(self, step_sizes: Floats, divisor: float, l2: float, radius: float = math.inf) -> Descent:
+    def descent(
+        self, problem: Problem, step_sizes: Floats, divisor: float, radius: float = math.inf
+    ) -> Descent:
         return Descent(
             step_sizes=step_sizes,
             divisor=divisor,
-            l2=l2,
+            l2=problem.l2,
             momentum=self.momentum,
             tail=max(1, round(self.tail_average * len(step_sizes))),
-            clip=self.clip,
+            clip=self.clip_norm(problem),
             radius=radius,
         )
 
@@ -114,6 +122,7 @@ class GradientMechanism(Mechanism):
         """The settings with the rule's values filled in."""
         return {
             **self.settings,
+            "clip": descent.clip,
             "steps": len(descent.step_sizes),
             "step_size": float(descent.step_sizes[0]),
             "l2_used": descent.l2,

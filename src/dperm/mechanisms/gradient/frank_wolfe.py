@@ -17,7 +17,7 @@ from dperm.mechanisms.gradient.dp_agd import step_budget_for
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.pricing import shortfall
-from dperm.planning.rules import check_count, check_flag, check_positive, setting, within
+from dperm.planning.rules import AUTO, check_count, check_flag, check_positive, setting, within
 from dperm.planning.sensitivity import whole_sum_error
 from dperm.privacy import Budget, Gate, gaussian_mu, rho_to_epsilon
 from dperm.privacy.cost import Cost
@@ -113,9 +113,9 @@ class FrankWolfe(Mechanism):
     Parameters
     ----------
     steps : int, optional
-        None follows from the budget, 60 to 150; 10 with delta = 0.
+        None follows from the budget, 20 to 120; 10 with delta = 0.
     radius : float, optional
-        Of the L1 ball, over the norm of a row. None follows from the budget, 10 to 40.
+        Of the L1 ball, over the norm of a row. None follows from the budget, 4 to 32.
     lazy : bool
         After a step, renew the slopes of those rows alone that have the chosen feature, and those of all rows after
         steps 1, 2, 4, 8, ... (Raff, Khanna & Lu 2023). A step then looks at the rows and columns that it changes. It
@@ -146,8 +146,11 @@ class FrankWolfe(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.lazy and self.standardise:
+        if self.lazy and self.standardise not in (False, AUTO):
             raise Unsupported("lazy steps are for rows as they are; set standardise or lazy to False.")
+
+    def gains_by_standardising(self, problem: Problem) -> bool:
+        return not self.lazy and super().gains_by_standardising(problem)
 
     def misfit(self, problem: Problem) -> str | None:
         if self.lazy and problem.many_rows:
@@ -165,8 +168,8 @@ class FrankWolfe(Mechanism):
     def rule(self, problem: Problem, budget: Budget) -> tuple[int, float]:
         """Steps and the radius of the ball: more of both when one release shows more of a mean over the rows."""
         clarity = problem.n_rows * gaussian_mu(budget) if budget.delta > 0 else 0.0
-        steps = within(clarity / 50, 60, 150) if budget.delta > 0 else 10  # pure choices add up linearly
-        radius = min(max(clarity / 200, 10.0), 40.0)
+        steps = within(clarity / 15, 20, 120) if budget.delta > 0 else 10  # pure choices add up linearly
+        radius = min(max(clarity / 200, 4.0), 32.0)
         return self.steps or steps, (self.radius or radius) / problem.row_norm
 
     def whole_sums(self) -> bool:

@@ -72,7 +72,7 @@ class ProjectedSGD(SampledGradientMechanism):
         noise_norm = math.sqrt(dimension) * noise_multiplier * unit / size
         radius = self.radius or NOISE_WEIGHT / problem.row_norm
         first = self.step_size or 2 * radius / math.hypot(self.row_bound(problem), noise_norm)
-        descent = self.descent(first / np.sqrt(np.arange(1, steps + 1)), size, problem.l2, radius)
+        descent = self.descent(problem, first / np.sqrt(np.arange(1, steps + 1)), size, radius)
         reached = None
         if paper and not self.paper_proves:
             reached = sampling.epsilon(noise_multiplier, problem.n_rows, steps, budget.delta, mu_spent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from dperm.mechanisms.objective.profile import (
     output_sensitivity,
     strength,
 )
-from dperm.planning.rules import SMALLEST, check_positive, setting
+from dperm.planning.rules import SMALLEST, against_objective_noise, check_positive, setting
 from dperm.privacy import (
     Budget,
     Gate,
@@ -115,8 +115,14 @@ class ObjectiveMechanism(Mechanism):
     route: ClassVar[str] = "objective"
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
-        """The l2 for a problem that leaves it open, from public facts alone."""
-        return l2_of_noise(problem, budget.epsilon)
+        """As little as the log-determinant allows, and not less than the noise on the coefficients asks for."""
+        return max(l2_of_noise(problem, budget.epsilon), against_objective_noise(problem, budget))
+
+    def regularised(self, problem: Problem, budget: Budget, *, inference: bool = False) -> Problem:
+        """For intervals as little l2 as can be, which moves the coefficients least."""
+        if inference:
+            return replace(problem, l2=l2_of_noise(problem, budget.epsilon))
+        return super().regularised(problem, budget)
 
     def weight_noise(self, problem: Problem, used: Mapping[str, Any], noise_scale: float) -> WeightNoise:
         return in_objective(used["objective_noise"], problem.n_rows * used["l2_used"], used["output_noise"])

@@ -27,7 +27,7 @@ from dperm.mechanisms.objective.profile import (
 )
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import NEWTON_JOBS, WorstCase
-from dperm.planning.rules import against_descent_noise, check_share, setting
+from dperm.planning.rules import AUTO, against_objective_noise, check_share, setting
 from dperm.privacy import Budget
 from dperm.privacy.noise import ROUNDING_ALLOWANCE, GammaNormNoise
 from dperm.problem import Problem
@@ -67,12 +67,15 @@ class ObjectivePure(ObjectiveMechanism):
     worst_cases: ClassVar[tuple[WorstCase, ...]] = (WorstCase(delta=0.0, share=0.2, jobs=NEWTON_JOBS),)
 
     def misfit(self, problem: Problem) -> str | None:
-        if self.standardise:
+        if self.standardise not in (False, AUTO):
             return "standardise releases moments with Gaussian noise, which needs delta > 0"
         return super().misfit(problem) or several_margins(problem.loss)
 
+    def gains_by_standardising(self, problem: Problem) -> bool:
+        return False
+
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
-        return max(l2_of_curvature(problem, budget.epsilon), against_descent_noise(problem, budget))
+        return max(l2_of_curvature(problem, budget.epsilon), against_objective_noise(problem, budget))
 
     def weight_noise(self, problem: Problem, used: Mapping[str, Any], noise_scale: float) -> WeightNoise:
         """By the mean square of the whole noise vector, p (p + 1) scale^2, since this noise is not Gaussian."""

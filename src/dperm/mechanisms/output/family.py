@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from dperm.errors import InvalidInput
+from dperm.losses import Loss, softly_clipped
 from dperm.mechanisms.base import Job, Mechanism, Plan, alike, weights_shape
 from dperm.mechanisms.inference import WeightNoise, on_weights
-from dperm.planning.pricing import TIGHT, TIGHT_MIXTURE, price_branches
-from dperm.planning.rules import NOISY_RESULT, against_descent_noise
+from dperm.planning.pricing import TIGHT, TIGHT_MIXTURE, mu_left, price_branches
+from dperm.planning.rules import (
+    AUTO,
+    KNEE,
+    NOISY_RESULT,
+    against_descent_noise,
+    check_share,
+    setting,
+    slope_for,
+)
 from dperm.planning.schedule import Schedule, branch_sensitivities
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.problem import Problem
@@ -27,17 +36,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OutputMechanism(Mechanism):
-    """Jobs on the same rows for the same problem share one training; each then gets noise of its own at the gate."""
+    """Jobs with the same rows, problem and schedule share one training; each then gets noise of its own at the gate."""
 
     family: ClassVar[str] = "output"
     released: ClassVar[str] = "weights, once"
 
     def _run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Floats]:
-        plan_of = {(job.model, job.plan.problem): job.plan for job in sorted(jobs, key=lambda job: job.model)}
+        plan_of = {
+            (job.model, _training(job.plan)): job.plan for job in sorted(jobs, key=lambda job: job.model)
+        }
         points = self._train(list(plan_of.values()), rows.select([model for model, _ in plan_of]), gate)
         column = {training: k for k, training in enumerate(plan_of)}
         noises = [job.plan.noise for job in jobs if isinstance(job.plan.noise, GaussianNoise)]
-        trained = points[:, [column[job.model, job.plan.problem] for job in jobs]]
+        trained = points[:, [column[job.model, _training(job.plan)] for job in jobs]]
         released = gate.release_weights(trained, noises, f"{self.name} weights")
         return [np.ascontiguousarray(released[:, k]) for k in range(len(jobs))]
 
@@ -47,6 +58,20 @@ class OutputMechanism(Mechanism):
     @abstractmethod
     def _train(self, plans: Sequence[Any], rows: Rows, gate: Gate) -> Floats:
         """Weights before noise, one column per plan."""
+
+
+def _training(plan: Plan) -> tuple[object, ...]:
+    """What two plans must share to share their weights before noise."""
+    schedule = plan.schedule if isinstance(plan, DescentPlan) else None
+    return (plan.problem, *(() if schedule is None else (schedule.shape, schedule.step_sizes.tobytes())))
+
+
+MOST_L2 = 40.0  # of the rule's: a penalty beyond it shrinks a clipped loss more than its noise was worth
+
+
+def check_clip(name: str, value: object) -> None:
+    if not (isinstance(value, str) and value == AUTO):
+        check_share(name, value, zero=False)
 
 
 SECRET_ORDER = "The random order of the rows, the batches and every intermediate weight stay secret."
@@ -71,7 +96,16 @@ class DescentMechanism(OutputMechanism):
     """Batched gradient descent from zero along a schedule, rows in secret order if ``permuted``.
 
     A subclass is its schedule and its paper's price. The sensitivities include the rounding of the passes.
+
+    Parameters
+    ----------
+    clip : float, "auto" or None
+        Where the slope of the plain logistic loss ends, softly (``SoftClippedLogistic``): one row then moves a gradient
+        less, which buys longer steps. "auto" follows from the noise, and is None with the accounting of the paper and
+        with an l2 far above its rule; with None, and for any other loss, the loss is trained with as it is.
     """
+
+    clip: float | str | None = setting(AUTO, check_clip, optional=True, kw_only=True)
 
     permuted: ClassVar[bool] = True
     in_order: ClassVar[bool] = True
@@ -86,15 +120,33 @@ class DescentMechanism(OutputMechanism):
     def paper_scale(self, problem: Problem, budget: Budget, share: Floats, sensitivities: Floats) -> float:
         """The noise scale that the paper's own calculation gives."""
 
+    def trained_loss(self, problem: Problem, budget: Budget) -> Loss:
+        if self.clip == AUTO and problem.l2 > MOST_L2 * self.l2_rule(problem, budget):
+            return problem.loss
+        return self._clipped(problem, budget)
+
+    def _clipped(self, problem: Problem, budget: Budget) -> Loss:
+        """The loss by ``clip``, whatever l2 is."""
+        clip = self.clip
+        if clip == AUTO:
+            clip = slope_for(problem, budget) if self.accounting == "tight" else None
+        return problem.loss if clip is None else softly_clipped(problem.loss, float(clip), KNEE)
+
+    def settled(self, problem: Problem, mu: float) -> Self:
+        """The mechanism with every open setting filled in, by a public rule of problem and Gaussian parameter."""
+        return self
+
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> DescentPlan:
-        schedule = self.schedule(problem)
+        budget.check_gaussian()
+        settled = self.settled(problem, mu_left(budget, mu_spent))
+        schedule = settled.schedule(problem)
         schedule.check_steps(problem)
         sensitivities = branch_sensitivities(schedule, problem)
         if self.permuted:
             share, branches = np.array(schedule.batch_sizes) / problem.n_rows, sensitivities
         else:
             share, branches = np.ones(1), sensitivities.max(keepdims=True)
-        paper = partial(self.paper_scale, problem, budget, share, branches)
+        paper = partial(settled.paper_scale, problem, budget, share, branches)
         noise, profile = price_branches(
             problem, budget, share, branches, mu_spent, paper if self.accounting == "paper" else None
         )
@@ -104,7 +156,8 @@ class DescentMechanism(OutputMechanism):
             problem=problem,
             budget=budget,
             settings={
-                **self.settings,
+                **settled.settings,
+                "clip": getattr(problem.loss.unweighted, "clip", None),
                 "batches": len(schedule.batch_sizes),
                 "batch_size": max(schedule.batch_sizes),
                 "step_size": float(schedule.step_sizes.max()),
@@ -118,7 +171,8 @@ class DescentMechanism(OutputMechanism):
         )
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
-        return against_descent_noise(problem, budget, NOISY_RESULT)
+        clipped = replace(problem, loss=self._clipped(problem, budget))
+        return against_descent_noise(clipped, budget, NOISY_RESULT)
 
     def _train(self, plans: Sequence[DescentPlan], rows: Rows, gate: Gate) -> Floats:
         # Several models are an evaluation: they may be coarse, and are then not certified.

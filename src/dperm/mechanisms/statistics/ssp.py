@@ -98,7 +98,9 @@ class SSP(StatisticsMechanism):
         return super().misfit(problem)
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
-        return against_moment_noise(problem, budget, STANDARDISED_MARGIN if self.standardise else MARGIN)
+        return against_moment_noise(
+            problem, budget, STANDARDISED_MARGIN if self.variant(problem, budget) else MARGIN
+        )
 
     def sensitivity(self, problem: Problem) -> float:
         """How far the computed pair moves: rounding errors of both parts in both runs are added."""
