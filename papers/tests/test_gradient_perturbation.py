@@ -46,10 +46,10 @@ def results(tmp_path_factory):
 def test_a_grid_holds_the_rule_and_what_is_printed_at_its_exact_price(name, method):
     binary = name != "mnist"
     found = gp.configurations(gp.FULL[name], binary)
-    rule, best = found[method + gp.RULE], found[method + gp.BEST]
+    rule, best = found[method + studies.BY_RULE], found[method + studies.BEST]
     assert rule == RULES[method] == best.candidates[0]
     assert len(best.candidates) > 4
-    published = found[method + gp.AS_PUBLISHED]
+    published = found[method + studies.AS_PUBLISHED]
     printed = published.candidates if isinstance(published, Configuration) else (published,)
     assert {one.accounting for one in printed} == {"paper"}
     assert {one.accounting for one in best.candidates} == {"tight"}
@@ -88,27 +88,27 @@ def test_printed_settings_are_those_of_the_papers():
 
 def test_leaders_are_the_best_at_some_epsilon_and_the_rule():
     reached = {(k, 0.1): value for k, value in enumerate([1.0, 5.0, 4.0, 3.0, 2.0])}
-    assert gp.leaders(reached, 2) == [0, 1, 2]
+    assert studies.leaders(reached, 2) == [0, 1, 2]
     reached |= {(k, 1.0): value for k, value in enumerate([1.0, 0.0, 0.0, 0.0, 9.0])}
-    assert gp.leaders(reached, 2) == [0, 1, 2, 4]
-    assert gp.leaders({}, 2) == [0]
+    assert studies.leaders(reached, 2) == [0, 1, 2, 4]
+    assert studies.leaders({}, 2) == [0]
 
 
 def test_with_one_repeat_every_setting_runs_on_it(tmp_path):
     comparison = studies.Comparison(
         records=made_up("adult"), configurations=gp.configurations(SMALL, True), epsilons=[1.0], delta=1e-4
     )
-    assert gp.shortlisted(comparison, bench(tmp_path)) is comparison
+    assert studies.shortlisted(comparison, bench(tmp_path)) is comparison
 
 
 def test_the_rule_stays_in_every_shortlist(results):
     known = {one["label"]: one["candidates"] for one in Study.of(results).configurations}
     whole = gp.configurations(SMALL, True)
     for method in gp.METHODS:
-        kept = known[method + gp.BEST + ORACLE_MARK]
-        assert kept[0] == known[method + gp.RULE][0] == RULES[method].settings
-        assert 1 < len(kept) <= 1 + gp.KEPT * len(SMALL.epsilons)
-        assert len(kept) < len(whole[method + gp.BEST].candidates)
+        kept = known[method + studies.BEST + ORACLE_MARK]
+        assert kept[0] == known[method + studies.BY_RULE][0] == RULES[method].settings
+        assert 1 < len(kept) <= 1 + studies.KEPT * len(SMALL.epsilons)
+        assert len(kept) < len(whole[method + studies.BEST].candidates)
 
 
 # An oracle is never below its rule
@@ -118,8 +118,11 @@ def test_no_oracle_is_below_its_rule_in_any_cell(results):
     found = studies.mean_accuracy(results)
     for method in gp.METHODS:
         for epsilon in SMALL.epsilons:
-            assert found[method + gp.BEST + ORACLE_MARK, epsilon] >= found[method + gp.RULE, epsilon]
-    assert gp.never_below_rule("adult", found).holds
+            assert (
+                found[method + studies.BEST + ORACLE_MARK, epsilon]
+                >= found[method + studies.BY_RULE, epsilon]
+            )
+    assert studies.never_below_rule("adult", gp.METHODS, found).holds
 
 
 def test_a_grid_without_the_rule_is_noticed_below_it(tmp_path):
@@ -132,15 +135,15 @@ def test_a_grid_without_the_rule_is_noticed_below_it(tmp_path):
         delta=1e-4,
         folds=2,
     ).run(bench(tmp_path))
-    check = gp.never_below_rule("adult", studies.mean_accuracy(found))
+    check = studies.never_below_rule("adult", gp.METHODS, studies.mean_accuracy(found))
     assert not check.holds
     assert "DP-GD at ε = 50" in check.claim
 
 
 def test_a_cell_that_the_oracle_lacks_counts_as_below():
     there = {("AMP, by rule", 0.1): 80.0, ("AMP, best of a grid (oracle, not private)", 0.1): 80.0}
-    assert gp.never_below_rule("adult", there).holds
-    assert not gp.never_below_rule("adult", {**there, ("AMP, by rule", 1.0): 80.0}).holds
+    assert studies.never_below_rule("adult", gp.METHODS, there).holds
+    assert not studies.never_below_rule("adult", gp.METHODS, {**there, ("AMP, by rule", 1.0): 80.0}).holds
 
 
 # Verdicts and prices

@@ -1,5 +1,7 @@
 """Every item runs end to end on tiny tables, shows the published figures beside ours, and goes on after a stop."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +13,7 @@ from dperm.errors import DataUnavailable
 from dperm.experiments import runner
 from dperm.experiments.batches import Batch
 from dperm.experiments.results import Curve, Study, curves, separate
+from dperm.mechanisms import resolve
 from dperm_papers.reproduce import (
     MODULES,
     Bench,
@@ -43,10 +46,10 @@ def tiny(monkeypatch, tmp_path):
     monkeypatch.setattr(data, "load", made_up)
     for name in ("QUICK", "KDD_QUICK"):
         monkeypatch.setattr(rsgd, name, TINY)
-    some = (rsgd.OURS, rsgd.PAPERS, "OutPert-GD", *studies.BASELINES)
+    some = (*rsgd.three_lines("RSGD-AR"), "OutPert-GD, as published", *studies.BASELINES)
     monkeypatch.setattr(rsgd, "METHODS_COMPARED", {label: rsgd.METHODS_COMPARED[label] for label in some})
     monkeypatch.setattr(timing, "QUICK", timing.Size(n_rows=(60, 120), timings=2))
-    timed = (rsgd.OURS, "NSGD", studies.NON_PRIVATE)
+    timed = ("RSGD-AR", "NSGD", studies.NON_PRIVATE)
     monkeypatch.setattr(
         timing, "METHODS_COMPARED", {label: timing.METHODS_COMPARED[label] for label in timed}
     )
@@ -64,7 +67,7 @@ def tiny(monkeypatch, tmp_path):
         "configurations",
         lambda *a, **b: {k: v for k, v in every(*a, **b).items() if not k.startswith("DP-SGD")},
     )
-    papers = {label: frontier.PAPER_METHODS[label] for label in (rsgd.PAPERS, "OutPert-GD")}
+    papers = {label: frontier.PAPER_METHODS[label] for label in ("RSGD-AR", "OutPert-GD")}
     monkeypatch.setattr(frontier, "PAPER_METHODS", papers)
     monkeypatch.setattr(frontier, "tight_mechanisms", lambda: {"auto": "auto", "rsgd-ar": "rsgd-ar"})
     monkeypatch.setenv("COLUMNS", "200")
@@ -218,12 +221,37 @@ def test_quick_is_smaller_than_full_and_full_has_the_papers_repeats():
     assert gp.FULL["adult"].folds * gp.FULL["adult"].repeats == 20
 
 
-def test_both_accountings_of_the_papers_own_method_take_part():
-    ours, papers = rsgd.METHODS_COMPARED[rsgd.OURS], rsgd.METHODS_COMPARED[rsgd.PAPERS]
-    assert (ours, papers) == ("rsgd-ar", "rsgd-ar:paper")
-    assert {"NSGD", "ObjPert", "OutPert-GD", "DP-AGD", "SGD-MA", "NonPrivate", "Majority"} < set(
-        rsgd.METHODS_COMPARED
+@pytest.mark.together
+@pytest.mark.parametrize("name", rsgd.METHODS)
+def test_every_method_has_three_lines(name):
+    by_rule, best, published = (
+        rsgd.METHODS_COMPARED[name + line] for line in (studies.BY_RULE, studies.BEST, studies.AS_PUBLISHED)
     )
+    assert by_rule == replace(resolve(rsgd.METHODS[name]), accounting="tight")
+    assert (best.tuning, best.candidates[0]) == ("oracle", by_rule)
+    assert len(best.candidates) > 3
+    assert published.accounting == "paper"
+    assert published.settings == resolve(rsgd.METHODS[name]).settings | rsgd.PRINTED.get(name, {})
+
+
+def ordering_of(mine, other):
+    found = {
+        ("RSGD-AR, by rule", 0.1): mine,
+        ("NSGD, by rule", 0.1): (0.0, 0.0),
+        ("DP-AGD, by rule", 0.1): other,
+    }
+    return rsgd._ordering(found, "adult", studies.BY_RULE)
+
+
+def test_an_ordering_is_ahead_within_noise_or_behind():
+    for mine, holds, word in (
+        ((80.5, 0.1), True, "ahead"),
+        ((79.8, 0.1), True, "within noise"),
+        ((79.5, 0.1), False, "behind"),
+    ):
+        check = ordering_of(mine, (80.0, 0.1))
+        assert check.holds is holds
+        assert f"[{word} at ε = 0.1 ({mine[0] - 80:+.1f}, DP-AGD)" in check.claim
 
 
 def test_what_is_chosen_on_test_says_so():

@@ -1,4 +1,4 @@
-"""Descent clips the slope of the logistic loss by rule: the certificate is about that loss, and no file may tell of another."""
+"""Descent clips the slope of the logistic loss by rule: the certificate is about that loss and no other."""
 
 import json
 from dataclasses import replace
@@ -194,11 +194,22 @@ def test_a_clipped_loss_of_the_user_s_is_kept(mechanism, tmp_path):
 
 
 def test_a_model_with_another_loss_than_it_was_trained_with_does_not_load(tmp_path):
-    document = document_of("rsgd-ar")
+    """Digests keep it from loading. With all of them mended it does, since statements are examined by ``verify``."""
     path = tmp_path / "m.json"
-    path.write_text(json.dumps(state(document, Logistic())))
-    with pytest.raises(InvalidInput, match="not a usable model file"):
-        load_model(path)
+    whole = document_of("rsgd-ar")
+    before = whole["digest"], whole["certificate"]["digest"]
+    forged = state(whole, Logistic())
+    mended = forged["digest"], forged["certificate"]["digest"]
+    assert not set(before) & set(mended)
+    for digests in (before, (before[0], mended[1]), (mended[0], before[1])):
+        forged["digest"], forged["certificate"]["digest"] = digests
+        path.write_text(json.dumps(forged))
+        with pytest.raises(InvalidInput, match="not a usable model file: .* digest"):
+            load_model(path)
+    forged["digest"], forged["certificate"]["digest"] = mended
+    path.write_text(json.dumps(forged))
+    assert load_model(path).privacy_.loss == Logistic.name
+    assert failed(forged) == {STRUCTURE}
 
 
 def test_an_l2_far_above_the_rule_keeps_the_loss(tmp_path):

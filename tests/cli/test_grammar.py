@@ -68,9 +68,9 @@ def test_every_setting_of_every_mechanism_can_be_written(name):
         ("rsgd:papers", "accounting must be 'tight' or 'paper'; got 'papers'"),
         (
             "rsgd epoch=3",
-            "no setting 'epoch'; it has standardise, epochs, batch_size, step_size. Did you mean 'epochs'?",
+            "no setting 'epoch'; it has standardise, clip, epochs, batch_size, step_size. Did you mean 'epochs'?",
         ),
-        ("rsgd speed=3", "'rsgd' has no setting 'speed'; it has standardise, epochs, batch_size, step_size."),
+        ("rsgd speed=3", "'rsgd' has no setting 'speed'; it has standardise, clip, epochs, batch_size, step_size."),
         ("auto epochs=3", "'auto' has no setting 'epochs'; it has standardise."),
         ("rsgd epochs", "'epochs' is not SETTING=VALUE; write 'NAME SETTING=VALUE ...'."),
         ("rsgd epochs=", "is not SETTING=VALUE"),

@@ -1,5 +1,6 @@
 """The batched comparison gives what separate fits would, on the same splits, and hides nothing."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from dperm.errors import InvalidInput
 from dperm.experiments.compare import compare
 from dperm.experiments.results import NOT_PRIVATE, Study, curves
 from dperm.experiments.splits import assign_folds, training_mask
-from dperm.losses import resolve_loss
+from dperm.losses import SoftClippedLogistic, resolve_loss
 from dperm.mechanisms import RSGD, RSGDAR, NoPrivacy, Output, resolve
 from dperm.privacy import Budget
 from dperm.problem import INTERCEPT_SCALE, Problem
@@ -210,12 +211,25 @@ def test_a_seed_repeats_the_numbers_and_another_changes_the_noise(rows, results)
 
 
 def test_the_two_accountings_differ_in_their_noise_scale_alone(rows):
-    ours = RSGD(standardise=False, clip=None)  # as that of the paper
-    found = run(rows, mechanisms=[ours, "rsgd:paper"], epsilons=[0.5], l2=1e-2)
+    ours = RSGD(standardise=False, clip=None)  # on the rows and with the loss of the paper
+    found = run(rows, mechanisms=[ours, replace(ours, accounting="paper")], epsilons=[0.5], l2=1e-2)
     tight, paper = curves(found)
     assert (tight.label, paper.label) == ("rsgd", "rsgd:paper")
     assert paper.objective[0].mean() > tight.objective[0].mean()
     assert np.corrcoef(paper.objective[0], tight.objective[0])[0, 1] > 0.9  # one stream for both
+
+
+def test_by_rule_the_two_accountings_differ_in_their_rows_and_their_loss_too(rows):
+    found = run(rows, mechanisms=["rsgd", "rsgd:paper"], epsilons=[0.5])
+    used = {row["label"]: json.loads(row["settings"]) for row in found.to_pylist()}
+    assert {label: settings["standardise"] for label, settings in used.items()} == {
+        "rsgd": "linear",
+        "rsgd:paper": False,
+    }
+    plan = RSGD().plan(problem(N - N // FOLDS), Budget(0.5, 1e-5))
+    assert isinstance(plan.problem.loss, SoftClippedLogistic)
+    assert used["rsgd"]["clip"] == plan.problem.loss.clip
+    assert used["rsgd:paper"]["clip"] is None
 
 
 def test_without_a_seed_two_runs_differ(rows):

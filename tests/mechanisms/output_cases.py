@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dperm.arithmetic import Arithmetic
 from dperm.engine import open_rows
-from dperm.losses import HuberHinge, Logistic, Loss
+from dperm.losses import HuberHinge, Logistic, Loss, SoftClippedLogistic
 from dperm.mechanisms import NSGD, RSGD, RSGDAR, BoltOn, Mechanism, OutputGD
 from dperm.mechanisms.base import certified
 from dperm.mechanisms.output.bolt_on import RULES
@@ -20,6 +20,7 @@ from dperm.problem import Problem
 from dperm.unit import Neighbours
 
 Array = NDArray[np.float64]
+Clip = float | str | None
 BUDGET = Budget(1.0, 1e-8)
 
 
@@ -37,15 +38,16 @@ class FixedOrder(SeededEntropy):
         return self.order
 
 
-def descents(n_rows: int, step: float | None) -> list[DescentMechanism]:
+def descents(n_rows: int, step: float | None, clip: Clip = None) -> list[DescentMechanism]:
     """Every descent mechanism, with batches that n_rows = 103 does not divide and odd lengths."""
     b = -(-n_rows // 10)
-    fixed = {"batch_size": b, "step_size": step, "standardise": False}
+    both = {"step_size": step, "standardise": False, "clip": clip}
+    fixed = {"batch_size": b, **both}
     averaged = [
         RSGDAR(epochs=epochs, average_every=every, **fixed) for epochs in (5, 7, 12) for every in (3, 4, 5)
     ]
     plain = [kind(epochs=epochs, **fixed) for kind in (RSGD, NSGD) for epochs in (5, 7, 12)]
-    full = [OutputGD(iterations=epochs, step_size=step, standardise=False) for epochs in (5, 12)]
+    full = [OutputGD(iterations=epochs, **both) for epochs in (5, 12)]
     bolt_on = [
         BoltOn(passes=5, rule=rule, **fixed | {"step_size": step if rule.endswith("constant") else None})
         for rule in RULES
@@ -61,6 +63,19 @@ def stepped(mechanism: DescentMechanism, problem: Problem) -> DescentMechanism:
         open_step = mechanism.rule == "convex-constant"
         return replace(mechanism, step_size=1 / problem.smoothness) if open_step else mechanism
     return replace(mechanism, step_size=default_step(problem))  # type: ignore[call-arg]
+
+
+def trained(mechanism: Mechanism, problem: Problem) -> Problem:
+    """The problem of the plan: by a clip the loss is another one, and nothing else is."""
+    found = mechanism.plan(problem, BUDGET).problem
+    clip = mechanism.settings.get("clip")
+    if clip is None or problem.loss != Logistic():
+        assert found == problem
+        return found
+    assert isinstance(found.loss, SoftClippedLogistic)
+    assert found.loss.clip == clip or (clip == "auto" and 0.35 <= found.loss.clip <= 0.5)
+    assert replace(found, loss=problem.loss) == problem
+    return found
 
 
 def short(mechanism: Mechanism) -> str:
@@ -111,15 +126,26 @@ def plain_rows(X: Array, x_norm: float, intercept: float) -> Array:
 
 
 def plain_slope(loss: Loss, margin: Array, y: Array) -> Array:
+    """In the precision of the margin."""
     z = y * margin
     if isinstance(loss, Logistic):
         return -y / (1 + np.exp(z))
+    wide = z.dtype.type
+    if isinstance(loss, SoftClippedLogistic):
+        clip, end = wide(loss.clip), wide(loss.knee) * wide(loss.clip)
+        knot, rate = np.log(1 / end - 1), end * (1 - end) / (clip - end)
+        below = clip - (clip - end) * np.exp(rate * np.minimum(z - knot, 0))
+        return -y * np.where(z < knot, below, 1 / (1 + np.exp(z)))
     assert isinstance(loss, HuberHinge)
-    h = loss.width
+    h = wide(loss.width)
     return -y * np.where(z > 1 + h, 0, np.where(z < 1 - h, 1, (1 + h - z) / (2 * h)))
 
 
 def plain_curvature(loss: Loss) -> float:
+    if isinstance(loss, SoftClippedLogistic):
+        end = loss.knee * loss.clip
+        assert end < 0.5
+        return end * (1 - end)
     return (
         0.25 if isinstance(loss, Logistic) else 1 / (2 * loss.width) if isinstance(loss, HuberHinge) else 0.0
     )

@@ -133,7 +133,7 @@ def test_full_descent_takes_the_least_predicted_excess(mu: float, l2: float) -> 
         where = OutputGD(step_size=step, iterations=iterations).schedule(facts)
         missed = [(1 - share_reached(h, l2, where)) ** 2 for h in curvatures(facts)]
         noise = branch_sensitivities(where, facts, rounding=False)[0] / mu
-        return float(SIGNAL * np.mean(missed) + (noise * facts.row_norm) ** 2)
+        return float(SIGNAL["binary"] * np.mean(missed) + (noise * facts.row_norm) ** 2)
 
     steps = FRACTIONS * 2 / facts.smoothness
     by_iterations = {count: [excess(step, count) for step in steps] for count in ITERATIONS}

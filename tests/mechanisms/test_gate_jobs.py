@@ -7,7 +7,7 @@ import pytest
 from every_private import NOT_STANDARDISED, PRIVATE, each_case, planned, rows_for
 
 from dperm.engine import open_rows
-from dperm.mechanisms import DPGD, Auto, FrankWolfe, Job, Mechanism, NoisySGD, Outcome, Plan
+from dperm.mechanisms import DPGD, RSGDAR, Auto, FrankWolfe, Job, Mechanism, NoisySGD, Outcome, Plan
 from dperm.privacy import Budget, Gate, GaussianNoise, ReleaseRecord, SeededEntropy
 from dperm.privacy.noisy_min import NoisyMin
 from dperm_audit.gates import KeepingGate, SilentGate
@@ -54,7 +54,7 @@ def test_jobs_of_a_batch_have_the_records_that_they_have_alone(name: str, standa
 
 
 @pytest.mark.parametrize(
-    "mechanism", [DPGD(), FrankWolfe(), NoisySGD(batch_size=90), Auto()], ids=lambda m: m.name
+    "mechanism", [DPGD(), FrankWolfe(), NoisySGD(batch_size=90), RSGDAR(), Auto()], ids=lambda m: m.name
 )
 def test_jobs_that_run_in_parts_keep_their_records(mechanism: Mechanism) -> None:
     """Where the budget decides how many steps there are, or which loss is trained with, a batch falls into parts."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from output_cases import BUDGET, FixedOrder, plain_descent, random_rows, train
+from output_cases import BUDGET, Clip, FixedOrder, plain_descent, random_rows, train, trained
 
 from dperm.engine import Rows, open_rows
 from dperm.losses import HuberHinge, Linear, Logistic
@@ -22,17 +22,20 @@ PROBLEM = Problem(loss=Logistic(), l2=0.02, x_norm=1.0, n_rows=N, n_features=P, 
 X, Y = random_rows(N, P, seed=1)
 RAW = {"standardise": False}
 ORDER = np.random.default_rng(0).permutation(N)
+each_clip = pytest.mark.parametrize("clip", [None, "auto"])
 
 
 def table(rows: np.ndarray = X, labels: np.ndarray = Y, facts: Problem = PROBLEM) -> Rows:
     return open_rows(rows, labels, facts)
 
 
-def test_steps_start_again_after_an_average_in_descent_and_sensitivity_alike() -> None:
-    mechanism = RSGDAR(epochs=7, average_every=3, batch_size=11, step_size=1.2, **RAW)
-    schedule = mechanism.schedule(PROBLEM)
+@each_clip
+def test_steps_start_again_after_an_average_in_descent_and_sensitivity_alike(clip: Clip) -> None:
+    mechanism = RSGDAR(epochs=7, average_every=3, batch_size=11, step_size=1.2, clip=clip, **RAW)
+    facts = trained(mechanism, PROBLEM)
+    schedule = mechanism.plan(PROBLEM, BUDGET).schedule
     np.testing.assert_allclose(schedule.step_sizes[:, 0], 1.2 / np.array([1, 2, 3, 1, 2, 3, 1]))
-    want = plain_descent(mechanism, PROBLEM, X, Y, ORDER)
+    want = plain_descent(mechanism, facts, X, Y, ORDER)
     np.testing.assert_allclose(train(mechanism, PROBLEM, X, Y, ORDER), want, rtol=1e-5, atol=1e-6)
     # A recurrence that forgets the restart claims far too little.
     forgot = Schedule(
@@ -40,7 +43,7 @@ def test_steps_start_again_after_an_average_in_descent_and_sensitivity_alike() -
         step_sizes=np.repeat(1.2 / np.arange(1, 8)[:, None], 10, axis=1),
         averaged=schedule.averaged,
     )
-    assert branch_sensitivities(forgot, PROBLEM).max() < 0.8 * branch_sensitivities(schedule, PROBLEM).max()
+    assert branch_sensitivities(forgot, facts).max() < 0.8 * branch_sensitivities(schedule, facts).max()
 
 
 def test_the_regulariser_is_no_part_of_the_gradient_bound() -> None:
@@ -59,27 +62,31 @@ def test_the_regulariser_is_no_part_of_the_gradient_bound() -> None:
     assert moved == pytest.approx(exact * np.hypot(0.5, 0.5) / heavy.row_norm, rel=1e-12)
 
 
-def test_the_worst_batch_is_the_last_without_averages_and_the_first_with_them() -> None:
+@each_clip
+def test_the_worst_batch_is_the_last_without_averages_and_the_first_with_them(clip: Clip) -> None:
     facts = replace(PROBLEM, n_rows=100)
-    fixed = {"epochs": 6, "batch_size": 10, "step_size": 1.0, **RAW}
+    fixed = {"epochs": 6, "batch_size": 10, "step_size": 1.0, "clip": clip, **RAW}
     plain, averaged = RSGD(**fixed), RSGDAR(average_every=3, **fixed)
-    assert np.argmax(branch_sensitivities(plain.schedule(facts), facts)) == 9
-    assert np.argmax(branch_sensitivities(averaged.schedule(facts), facts)) == 0
-    for mechanism in (plain, averaged, NSGD(**fixed)):
+    for mechanism, worst in ((plain, 9), (averaged, 0), (NSGD(**fixed), 9)):
         plan = mechanism.plan(facts, BUDGET)
+        moved = branch_sensitivities(mechanism.schedule(facts), trained(mechanism, facts))
+        assert np.argmax(moved) == worst
         assert plan.noise is not None
-        assert plan.noise.sensitivity == branch_sensitivities(mechanism.schedule(facts), facts).max()
+        assert plan.noise.sensitivity == moved.max()
 
 
-def test_batches_weigh_by_their_own_size_in_the_mixture_and_in_the_push() -> None:
-    mechanism = RSGD(epochs=1, batch_size=11, step_size=1.0, **RAW)
-    plan = mechanism.plan(PROBLEM, BUDGET)
+@pytest.mark.parametrize("clip", [None, 0.4, "auto"])
+def test_batches_weigh_by_their_own_size_in_the_mixture_and_in_the_push(clip: Clip) -> None:
+    mechanism = RSGD(epochs=1, batch_size=11, step_size=1.0, clip=clip, **RAW)
+    plan, facts = mechanism.plan(PROBLEM, BUDGET), trained(mechanism, PROBLEM)
     sizes = np.array([11] * 3 + [10] * 7)
     assert plan.profile is not None
     np.testing.assert_allclose(plan.profile.probability, sizes / N, rtol=1e-12)
-    ratio = PROBLEM.contraction(1.0)
-    want = 2 * PROBLEM.row_norm / sizes * ratio ** np.arange(9, -1, -1)
-    np.testing.assert_allclose(branch_sensitivities(plan.schedule, PROBLEM, rounding=False), want, rtol=1e-12)
+    steepest = 1.0 if clip is None else plan.settings["clip"]
+    ratio = facts.contraction(1.0)
+    want = 2 * steepest * PROBLEM.row_norm / sizes * ratio ** np.arange(9, -1, -1)
+    np.testing.assert_allclose(branch_sensitivities(plan.schedule, facts, rounding=False), want, rtol=1e-12)
+    np.testing.assert_allclose(plan.sensitivities, want, rtol=1e-6)
 
 
 def test_gradients_are_not_normalised() -> None:
@@ -124,6 +131,7 @@ class Remembering(SystemEntropy):
         return self.orders[-1]
 
 
+@each_clip
 @pytest.mark.parametrize(
     "mechanism",
     [
@@ -133,22 +141,20 @@ class Remembering(SystemEntropy):
     ],
     ids=lambda mechanism: mechanism.name,
 )
-def test_the_rows_are_really_permuted_and_differently_each_time(mechanism: RSGD) -> None:
-    entropy = Remembering()
-    plan = mechanism.plan(PROBLEM, BUDGET)
+def test_the_rows_are_really_permuted_and_differently_each_time(mechanism: RSGD, clip: Clip) -> None:
+    entropy, mechanism = Remembering(), replace(mechanism, clip=clip)
+    plan, facts = mechanism.plan(PROBLEM, BUDGET), trained(mechanism, PROBLEM)
     points = [mechanism._train([plan], table(), Gate(entropy))[:, 0] for _ in range(3)]
     assert len(entropy.orders) == 3
     for order, point in zip(entropy.orders, points, strict=True):
         assert sorted(order) == list(range(N))
-        np.testing.assert_allclose(
-            point, plain_descent(mechanism, PROBLEM, X, Y, order), rtol=1e-5, atol=1e-6
-        )
+        np.testing.assert_allclose(point, plain_descent(mechanism, facts, X, Y, order), rtol=1e-5, atol=1e-6)
     for a in range(3):
         for b in range(a):
             assert (entropy.orders[a] != entropy.orders[b]).sum() > N / 2
             assert np.linalg.norm(points[a] - points[b]) > 1e-6
     # Public order would have given something else.
-    public = plain_descent(mechanism, PROBLEM, X, Y, np.arange(N))
+    public = plain_descent(mechanism, facts, X, Y, np.arange(N))
     assert min(np.linalg.norm(point - public) for point in points) > 1e-6
 
 
@@ -166,13 +172,14 @@ def test_every_position_is_equally_likely() -> None:
 
 @pytest.mark.together
 @pytest.mark.parametrize("every", [1, 2, 3, 4, 7, 20])
-def test_the_restart_interval_is_the_one_asked_for(every: int) -> None:
-    mechanism = RSGDAR(epochs=7, average_every=every, batch_size=11, step_size=1.0, **RAW)
+@each_clip
+def test_the_restart_interval_is_the_one_asked_for(clip: Clip, every: int) -> None:
+    mechanism = RSGDAR(epochs=7, average_every=every, batch_size=11, step_size=1.0, clip=clip, **RAW)
     averaged = mechanism.schedule(PROBLEM).averaged
     assert [epoch + 1 for epoch, here in enumerate(averaged) if here] == list(range(every, 8, every))
     np.testing.assert_allclose(
         train(mechanism, PROBLEM, X, Y, ORDER),
-        plain_descent(mechanism, PROBLEM, X, Y, ORDER),
+        plain_descent(mechanism, trained(mechanism, PROBLEM), X, Y, ORDER),
         rtol=1e-5,
         atol=1e-6,
     )
@@ -256,15 +263,19 @@ def test_no_numpy_randomness_enters_a_private_run(mechanism: RSGD, monkeypatch: 
     assert min(noise) >= 16 * PROBLEM.n_columns  # some twenty bytes for every number
 
 
-def test_one_relation_is_used_from_the_plan_to_the_record() -> None:
+@each_clip
+def test_one_relation_is_used_from_the_plan_to_the_record(clip: Clip) -> None:
+    """With so few rows the clip is the least one for both relations."""
+    replaced = replace(PROBLEM, l2=1e-3)
     for relation, share in ((Neighbours.REPLACE_ONE, 1.0), (Neighbours.ADD_REMOVE, 0.5)):
-        facts = replace(PROBLEM, neighbours=relation)
-        mechanism = RSGD(epochs=3, batch_size=11, step_size=default_step(PROBLEM), **RAW)
+        facts = replace(replaced, neighbours=relation)
+        mechanism = RSGD(epochs=3, batch_size=11, step_size=default_step(PROBLEM), clip=clip, **RAW)
+        assert trained(mechanism, facts).loss == trained(mechanism, replaced).loss
         (outcome,) = mechanism.run(
             [Job(plan=mechanism.plan(facts, BUDGET))], table(facts=facts), Gate.system()
         )
         assert outcome.record is not None
-        exact = branch_sensitivities(mechanism.schedule(PROBLEM), PROBLEM).max()
+        exact = branch_sensitivities(mechanism.schedule(replaced), trained(mechanism, replaced)).max()
         assert outcome.record.sensitivity == pytest.approx(share * exact, rel=1e-6)
 
 

@@ -11,15 +11,18 @@ import pytest
 from dperm import PrivateLinearRegression, PrivateLogisticRegression
 from dperm.errors import DpermError, InvalidInput
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, Softmax, example_losses
-from dperm.mechanisms import Mechanism, Objective, mechanism_names, resolve
+from dperm.mechanisms import BoltOn, Mechanism, Objective, mechanism_names, resolve
 from dperm.mechanisms.objective.family import l2_of_noise
 from dperm.planning.rules import AUTO, against_objective_noise, parse_l2
 from dperm.privacy import Budget
 from dperm.problem import LARGEST, Problem
 from dperm.unit import Neighbours
 
-MECHANISMS = [resolve(name) for name in mechanism_names()]
-each_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: one.name)
+STRONG = BoltOn(rule="strong-decreasing")
+MECHANISMS = [*map(resolve, mechanism_names()), STRONG]
+each_mechanism = pytest.mark.parametrize(
+    "mechanism", MECHANISMS, ids=lambda one: f"{one.name}, strong" if one == STRONG else one.name
+)
 BUDGET = Budget(0.5, 1e-6)
 NUMBERS = (1e-5, 1e-3, 0.1, 1.0)
 SHAPES = ((20, 1, 0.05), (500, 100, 1.0), (50_000, 10, 8.0))

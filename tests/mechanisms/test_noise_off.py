@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from output_cases import (
     BUDGET,
+    Clip,
     FixedOrder,
     descents,
     plain_batches,
@@ -16,11 +17,12 @@ from output_cases import (
     short,
     stepped,
     train,
+    trained,
 )
 from sklearn.linear_model import LogisticRegression
 
 from dperm.engine import Table, open_rows
-from dperm.losses import HuberHinge, Logistic, Loss, Softmax
+from dperm.losses import HuberHinge, Logistic, Loss, SoftClippedLogistic, Softmax
 from dperm.mechanisms import (
     NSGD,
     RSGD,
@@ -33,7 +35,7 @@ from dperm.mechanisms import (
     Output,
     OutputGD,
 )
-from dperm.mechanisms.output.family import DescentMechanism, descend
+from dperm.mechanisms.output.family import DescentMechanism, DescentPlan, descend
 from dperm.mechanisms.output.output import gradient_error
 from dperm.planning.schedule import branch_sensitivities
 from dperm.privacy import Gate
@@ -50,17 +52,23 @@ def problem(loss: Loss, **facts: object) -> Problem:
 
 
 LOSSES = [Logistic(), HuberHinge(0.5)]
+TRAINED = {
+    "logistic": (Logistic(), None),
+    "logistic, clipped by rule": (Logistic(), "auto"),
+    "hinge": (HuberHinge(0.5), "auto"),
+}
+each_trained = pytest.mark.parametrize(("loss", "clip"), TRAINED.values(), ids=TRAINED)
 
 
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("mechanism", descents(N, step=None), ids=short)
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_training_agrees_with_plain_numpy(loss: Loss, mechanism: DescentMechanism) -> None:
+@each_trained
+def test_training_agrees_with_plain_numpy(loss: Loss, clip: Clip, mechanism: DescentMechanism) -> None:
     facts = problem(loss)
-    mechanism = stepped(mechanism, facts)
+    mechanism = stepped(dataclasses.replace(mechanism, clip=clip), facts)
     X, y = random_rows(N, P, seed=1)
     assert (np.linalg.norm(X, axis=1) > facts.x_norm).any()  # some rows must be scaled down
-    want = plain_descent(mechanism, facts, X, y, ORDER)
+    want = plain_descent(mechanism, trained(mechanism, facts), X, y, ORDER)
     got = train(mechanism, facts, X, y, ORDER)
     assert np.linalg.norm(got - want) <= 1e-6 * np.linalg.norm(want)
     assert np.linalg.norm(want) > 0.1
@@ -69,39 +77,48 @@ def test_training_agrees_with_plain_numpy(loss: Loss, mechanism: DescentMechanis
 @pytest.mark.cover(2)
 @pytest.mark.parametrize("engine", ["dense", "reference"])
 @pytest.mark.parametrize("mechanism", descents(N, step=0.5)[::2], ids=short)
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_descent_on_float64_rows_agrees_closely(loss: Loss, mechanism: DescentMechanism, engine: str) -> None:
+@each_trained
+def test_descent_on_float64_rows_agrees_closely(
+    loss: Loss, clip: Clip, mechanism: DescentMechanism, engine: str
+) -> None:
     facts = problem(loss, intercept=0.0)
+    mechanism = dataclasses.replace(mechanism, clip=clip)
     X, y = random_rows(N, P, seed=2)
     order = Gate(FixedOrder(ORDER)).order() if mechanism.permuted else None
     opened = Table(X, y, row_map=facts.row_map, n_rows=N).open(order, precise=True, engine=engine)
     got = descend(opened, [mechanism.plan(facts, BUDGET)])[:, 0]
-    want = plain_descent(mechanism, facts, X, y, ORDER)
+    want = plain_descent(mechanism, trained(mechanism, facts), X, y, ORDER)
     assert np.linalg.norm(got - want) <= 1e-10 * np.linalg.norm(want)
 
 
 @pytest.mark.together
 @pytest.mark.parametrize("kind", [RSGDAR, RSGD, NSGD, OutputGD, BoltOn])
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@each_trained
 def test_settings_left_open_are_trained_with_as_the_plan_names_them(
-    loss: Loss, kind: type[DescentMechanism]
+    loss: Loss, clip: Clip, kind: type[DescentMechanism]
 ) -> None:
-    facts, mechanism = problem(loss), kind(standardise=False)
+    facts, mechanism = problem(loss), kind(standardise=False, clip=clip)
     X, y = random_rows(N, P, seed=1)
     plan = mechanism.plan(facts, BUDGET)
     named = {name: plan.settings[name] for name in mechanism.settings}
-    assert None not in named.values()
-    want = plain_descent(dataclasses.replace(mechanism, **named), facts, X, y, ORDER)
+    clipped = trained(mechanism, facts)
+    assert {name for name, value in named.items() if value is None} == (
+        {"clip"} if clipped == facts else set()
+    )
+    want = plain_descent(dataclasses.replace(mechanism, **named), clipped, X, y, ORDER)
     assert np.linalg.norm(train(mechanism, facts, X, y, ORDER) - want) <= 1e-6 * np.linalg.norm(want)
 
 
+@pytest.mark.parametrize("clip", [None, "auto"])
 @pytest.mark.parametrize("mechanism", [m for m in descents(N, step=None) if m.name != "nsgd"][::3], ids=short)
-def test_a_table_below_capacity_is_filled_with_rows_that_do_nothing(mechanism: DescentMechanism) -> None:
+def test_a_table_below_capacity_is_filled_with_rows_that_do_nothing(
+    mechanism: DescentMechanism, clip: Clip
+) -> None:
     """Under add-remove every mean is divided by the capacity's batch, never by the rows that are there."""
     facts = problem(Logistic(), neighbours=Neighbours.ADD_REMOVE)
-    mechanism = stepped(mechanism, facts)
+    mechanism = stepped(dataclasses.replace(mechanism, clip=clip), facts)
     X, y = random_rows(80, P, seed=4)
-    want = plain_descent(mechanism, facts, X, y, ORDER)
+    want = plain_descent(mechanism, trained(mechanism, facts), X, y, ORDER)
     got = train(mechanism, facts, X, y, ORDER)
     assert np.linalg.norm(got - want) <= 1e-6 * np.linalg.norm(want)
 
@@ -273,22 +290,17 @@ def test_majority_is_the_sign_of_the_labels(positive: int, sign: float) -> None:
 WIDER = np.longdouble
 
 
-def exact_descent(plan: object, rows: np.ndarray, y: np.ndarray, facts: Problem) -> np.ndarray:
+def exact_descent(plan: DescentPlan, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The same schedule in 64-bit mantissas on the stored rows."""
-    schedule = plan.schedule  # type: ignore[attr-defined]
-    X, labels, l2 = rows.astype(WIDER), y.astype(WIDER), WIDER(facts.l2)
+    schedule, loss = plan.schedule, plan.problem.loss
+    X, labels, l2 = rows.astype(WIDER), y.astype(WIDER), WIDER(plan.problem.l2)
     w, total, count = np.zeros(X.shape[1], WIDER), np.zeros(X.shape[1], WIDER), 0
     edges = np.concatenate([[0], np.cumsum(schedule.batch_sizes)])
     for steps, averaged in zip(schedule.step_sizes, schedule.averaged, strict=True):
         for j, step in enumerate(steps.astype(WIDER)):
             here = slice(edges[j], edges[j + 1])
-            z = labels[here] * (X[here] @ w)
-            slope = (
-                -labels[here] / (1 + np.exp(z))
-                if isinstance(facts.loss, Logistic)
-                else -labels[here]
-                * np.clip((1 + WIDER(facts.loss.width) - z) / (2 * WIDER(facts.loss.width)), 0, 1)
-            )
+            slope = plain_slope(loss, X[here] @ w, labels[here])
+            assert slope.dtype == WIDER
             w = w - step * (slope @ X[here] / WIDER(edges[j + 1] - edges[j]) + l2 * w)
             total, count = total + w, count + 1
         if averaged:
@@ -300,17 +312,19 @@ def exact_descent(plan: object, rows: np.ndarray, y: np.ndarray, facts: Problem)
 @pytest.mark.skipif(np.finfo(WIDER).eps > 1e-18, reason="this machine has no wider floats to compare with")
 @pytest.mark.parametrize("engine", ["dense", "reference"])
 @pytest.mark.parametrize("mechanism", [descents(2000, None)[i] for i in (0, 9, 15, 17, 21)], ids=short)
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@each_trained
 def test_rounding_of_the_descent_is_within_what_was_added(
-    loss: Loss, mechanism: DescentMechanism, engine: str
+    loss: Loss, clip: Clip, mechanism: DescentMechanism, engine: str
 ) -> None:
     facts = problem(loss, n_rows=2000, n_features=40, l2=1e-4, x_norm=1.0)
+    mechanism = stepped(dataclasses.replace(mechanism, clip=clip), facts)
     X, y = random_rows(2000, 40, seed=9)
-    plan = stepped(mechanism, facts).plan(facts, BUDGET)
+    plan, clipped = mechanism.plan(facts, BUDGET), trained(mechanism, facts)
     opened = Table(X, y, row_map=facts.row_map, n_rows=2000).open(precise=True, engine=engine)
     stored = opened._rows.X
-    error = np.linalg.norm(descend(opened, [plan])[:, 0] - exact_descent(plan, stored, y, facts))
-    exact, rounded = (branch_sensitivities(plan.schedule, facts, rounding=flag) for flag in (False, True))
+    error = np.linalg.norm(descend(opened, [plan])[:, 0] - exact_descent(plan, stored, y))
+    exact, rounded = (branch_sensitivities(plan.schedule, clipped, rounding=flag) for flag in (False, True))
+    np.testing.assert_array_equal(plan.sensitivities, rounded)
     paid_for_each_run = (rounded - exact).min() / 2
     assert 0 < error <= paid_for_each_run
 
@@ -318,7 +332,7 @@ def test_rounding_of_the_descent_is_within_what_was_added(
 @pytest.mark.cover(1)
 @pytest.mark.skipif(np.finfo(WIDER).eps > 1e-18, reason="this machine has no wider floats to compare with")
 @pytest.mark.parametrize("engine", ["dense", "reference"])
-@pytest.mark.parametrize("loss", [*LOSSES, HuberHinge(0.01)], ids=repr)
+@pytest.mark.parametrize("loss", [*LOSSES, HuberHinge(0.01), SoftClippedLogistic()], ids=repr)
 def test_rounding_of_the_gradient_is_within_its_bound(loss: Loss, engine: str) -> None:
     facts = problem(loss, n_rows=5000, n_features=60, l2=1e-3, x_norm=1.0)
     X, y = random_rows(5000, 60, seed=10)
@@ -329,12 +343,8 @@ def test_rounding_of_the_gradient_is_within_its_bound(loss: Loss, engine: str) -
         w *= size / np.linalg.norm(w)
         got = opened.value_and_gradient_sum(loss, w[:, None])[1][:, 0] / 5000 + facts.l2 * w
         Z, labels = opened._rows.X.astype(WIDER), y.astype(WIDER)
-        z = labels * (Z @ w.astype(WIDER))
-        if isinstance(loss, Logistic):
-            slope = -labels / (1 + np.exp(z))
-        else:
-            h = WIDER(loss.width)
-            slope = -labels * np.clip((1 + h - z) / (2 * h), 0, 1)
+        slope = plain_slope(loss, Z @ w.astype(WIDER), labels)
+        assert slope.dtype == WIDER
         want = slope @ Z / WIDER(5000) + WIDER(facts.l2) * w.astype(WIDER)
         assert 0 < np.linalg.norm(got - want) <= gradient_error(facts)
 

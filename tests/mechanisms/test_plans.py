@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dperm.errors import InvalidInput, NotCertified, Unsupported
-from dperm.losses import HuberHinge, Linear, Logistic, Loss
+from dperm.losses import HuberHinge, Linear, Logistic, Loss, SoftClippedLogistic, Softmax, Weighted
 from dperm.mechanisms import (
     NSGD,
     RSGD,
@@ -26,7 +26,8 @@ from dperm.mechanisms import (
     resolve,
 )
 from dperm.mechanisms.output.bolt_on import RULES
-from dperm.privacy import Budget
+from dperm.mechanisms.output.family import DescentMechanism
+from dperm.privacy import Budget, gaussian_mu
 from dperm.problem import Problem
 from dperm.unit import Neighbours
 
@@ -44,6 +45,7 @@ MIXTURES: list[Mechanism] = [
 ]
 SINGLE: list[Mechanism] = [NSGD(**USUAL), OutputGD(iterations=20, **RAW), Output(**RAW)]
 PRIVATE = [*MIXTURES, *SINGLE]
+DESCENTS = [mechanism for mechanism in PRIVATE if isinstance(mechanism, DescentMechanism)]
 OPEN: list[Mechanism] = [RSGDAR(**RAW), RSGD(**RAW), BoltOn(**RAW), NSGD(**RAW), OutputGD(**RAW)]
 BUDGETS = [Budget(0.05, 1e-8), Budget(1.0, 1e-6), Budget(8.0, 1e-5)]
 
@@ -57,6 +59,18 @@ def scale(mechanism: Mechanism, budget: Budget, facts: Problem) -> float:
     noise = mechanism.plan(facts, budget).noise
     assert noise is not None
     return noise.scale
+
+
+def with_clip(mechanism: Mechanism, clip: float | str | None) -> Mechanism:
+    """Where the mechanism has one."""
+    given = {"clip": clip} if isinstance(mechanism, DescentMechanism) else {}
+    return dataclasses.replace(mechanism, **given)
+
+
+def with_step(mechanism: Mechanism, step: float) -> Mechanism:
+    """Where the step would else follow the budget and the loss."""
+    chosen = isinstance(mechanism, DescentMechanism) and not isinstance(mechanism, BoltOn)
+    return dataclasses.replace(mechanism, **{"step_size": step} if chosen else {})
 
 
 def delta_of_mixture(share: list, mu: list, epsilon: float) -> mpmath.mpf:
@@ -141,7 +155,8 @@ def test_the_profile_carried_by_the_plan_is_the_one_of_its_noise(mechanism: Mech
 def test_tight_noise_is_never_above_paper_noise(
     mechanism: Mechanism, relation: Neighbours, budget: Budget
 ) -> None:
-    facts = problem(neighbours=relation)
+    """Of one loss: by rule the tight accounting clips it and that of the paper does not."""
+    facts, mechanism = problem(neighbours=relation), with_clip(mechanism, None)
     paper = dataclasses.replace(mechanism, accounting="paper")
     tight_scale, paper_scale = scale(mechanism, budget, facts), scale(paper, budget, facts)
     assert tight_scale < 0.97 * paper_scale
@@ -150,14 +165,62 @@ def test_tight_noise_is_never_above_paper_noise(
 
 def test_tight_noise_of_nsgd_is_below_paper_noise() -> None:
     facts, budget = problem(), Budget(1.0, 1e-8)
-    assert scale(NSGD(**USUAL), budget, facts) < 0.9 * scale(NSGD(**USUAL, accounting="paper"), budget, facts)
+    mechanism = NSGD(**USUAL, clip=None)
+    assert scale(mechanism, budget, facts) < 0.9 * scale(
+        dataclasses.replace(mechanism, accounting="paper"), budget, facts
+    )
 
 
+def clip_by_rule(facts: Problem, budget: Budget) -> float:
+    moved = facts.neighbours.rows_changed / 2 * math.sqrt(facts.dimension)
+    level = moved / (facts.n_rows * gaussian_mu(budget))
+    return min(max(0.5 * (0.0015 / level) ** 0.25, 0.35), 0.5)
+
+
+@pytest.mark.together
+@pytest.mark.parametrize("budget", [Budget(0.05, 1e-8), Budget(1.0, 1e-8), Budget(8.0, 1e-5)], ids=str)
+@pytest.mark.parametrize("relation", list(Neighbours))
+@pytest.mark.parametrize("mechanism", DESCENTS, ids=repr)
+def test_a_clip_makes_the_noise_for_given_steps_smaller_by_its_slope(
+    mechanism: Mechanism, relation: Neighbours, budget: Budget
+) -> None:
+    """A row then moves every gradient that much less. Steps of bolt-on's rules follow the curvature, which falls."""
+    facts = problem(l2=1e-5, neighbours=relation)
+    if mechanism.misfit(facts) is not None:
+        pytest.skip("not for this relation")
+    mechanism = with_step(mechanism, 0.5)
+    plain = scale(with_clip(mechanism, None), budget, facts)
+    for clip in ("auto", 0.4):
+        clipped = with_clip(mechanism, clip)
+        used = clipped.plan(facts, budget).settings["clip"]
+        assert used == pytest.approx(clip_by_rule(facts, budget) if clip == "auto" else clip, rel=1e-12)
+        share = scale(clipped, budget, facts) / plain
+        if isinstance(mechanism, BoltOn):
+            assert used < share < 1
+        else:
+            assert share == pytest.approx(used, rel=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", [*MIXTURES[:2], OutputGD(iterations=20, **RAW), BOLT_ON], ids=repr)
+def test_the_accounting_of_the_paper_clips_only_where_it_is_told_to(mechanism: Mechanism) -> None:
+    facts, budget = problem(), Budget(0.5, 1e-8)
+    by_rule, none, given = (
+        dataclasses.replace(with_clip(mechanism, clip), accounting="paper").plan(facts, budget)
+        for clip in ("auto", None, 0.4)
+    )
+    assert by_rule.problem == none.problem == facts
+    assert by_rule.noise == none.noise
+    assert by_rule.settings == none.settings
+    assert given.problem.loss == SoftClippedLogistic(0.4, 0.7)
+    assert with_clip(mechanism, "auto").plan(facts, budget).problem.loss != facts.loss
+
+
+# Noise by the paper's accounting and by ours, and the clip by rule, None where l2 is far above its own.
 TABLE = {
-    0.05: (0.12856, 0.09342),
-    0.1: (0.06433, 0.04822),
-    0.5: (0.01294, 0.01037),
-    1.0: (0.006513, 0.005369),
+    0.05: (0.12856, 0.09342, 0.35),
+    0.1: (0.06433, 0.04822, 0.36757),
+    0.5: (0.01294, 0.01037, None),
+    1.0: (0.006513, 0.005369, None),
 }
 
 
@@ -166,13 +229,17 @@ TABLE = {
 def test_known_noise_of_rsgd_ar(epsilon: float) -> None:
     """m = 10, b = 4000, 20 epochs, averages every 10, step 0.5/h, l2 = 1e-3, R = 1, delta = 1e-8."""
     facts = problem(n_rows=40_000, intercept=0.0)
-    mechanism = RSGDAR(**USUAL, step_size=0.5, average_every=10)
+    mechanism = RSGDAR(**USUAL, step_size=0.5, average_every=10, clip=None)
     budget = Budget(epsilon, 1e-8)
-    paper, tight = TABLE[epsilon]
+    paper, tight, clip = TABLE[epsilon]
     assert scale(mechanism, budget, facts) == pytest.approx(tight, rel=5e-4)
-    assert scale(dataclasses.replace(mechanism, accounting="paper"), budget, facts) == pytest.approx(
-        paper, rel=5e-4
-    )
+    by_rule = with_clip(mechanism, "auto").plan(facts, budget)
+    assert by_rule.settings["clip"] == (clip if clip is None else pytest.approx(clip, rel=1e-4))
+    for clipped, slope in ((with_clip(mechanism, 0.4), 0.4), (by_rule.mechanism, clip or 1.0)):
+        assert scale(clipped, budget, facts) == pytest.approx(slope * tight, rel=5e-4)
+    for clip in (None, "auto"):
+        of_paper = dataclasses.replace(with_clip(mechanism, clip), accounting="paper")
+        assert scale(of_paper, budget, facts) == pytest.approx(paper, rel=5e-4)
 
 
 @pytest.mark.parametrize("mechanism", [OutputGD(), Output(), BoltOn()], ids=repr)
@@ -198,28 +265,91 @@ def test_a_paper_scale_that_is_too_small_is_refused() -> None:
 # Monotone.
 
 
-@pytest.mark.parametrize("mechanism", PRIVATE, ids=repr)
-def test_noise_falls_with_epsilon_delta_and_rows_and_grows_with_the_bound(mechanism: Mechanism) -> None:
-    chosen = "step_size" in mechanism.settings and not isinstance(mechanism, BoltOn)
-    if chosen:  # else the step follows the budget
-        mechanism = dataclasses.replace(mechanism, step_size=2.0)
-    here = scale(mechanism, Budget(1.0, 1e-6), problem())
-    assert scale(mechanism, Budget(2.0, 1e-6), problem()) < here
-    assert scale(mechanism, Budget(1.0, 1e-5), problem()) < here
-    assert scale(mechanism, Budget(1.0, 1e-6), problem(n_rows=20_602)) < here
-    if chosen:  # a step that every bound below allows
-        mechanism = dataclasses.replace(mechanism, step_size=0.5)
-    grown = [scale(mechanism, Budget(1.0, 1e-6), problem(x_norm=r, intercept=r)) for r in (0.5, 1.0, 1.5)]
+@pytest.mark.parametrize(
+    ("mechanism", "clip"),
+    [*((mechanism, clip) for mechanism in DESCENTS for clip in (None, "auto")), (Output(**RAW), None)],
+    ids=repr,
+)
+def test_noise_falls_with_epsilon_delta_and_rows_and_grows_with_the_bound(
+    mechanism: Mechanism, clip: str | None
+) -> None:
+    """A clip by rule grows with budget and rows.
+
+    More rows in batches of one size hardly lessen the noise, so there it falls for each unit of the slope alone.
+    """
+    mechanism, usual = with_clip(mechanism, clip), Budget(1.0, 1e-6)
+
+    def noise(budget: Budget = usual, step: float = 2.0, **facts: object) -> tuple[float, float]:
+        plan = with_step(mechanism, step).plan(problem(l2=1e-5 if clip else 1e-3, **facts), budget)
+        assert isinstance(plan.problem.loss, SoftClippedLogistic) == (clip is not None)
+        assert plan.noise is not None
+        return plan.noise.scale, plan.noise.scale / plan.problem.loss.lipschitz
+
+    here, per_slope = noise()
+    for more in (Budget(2.0, 1e-6), Budget(1.0, 1e-5)):
+        assert noise(more)[0] < here
+        assert noise(more)[1] < per_slope
+    assert noise(n_rows=20_602)[1] < per_slope
+    if mechanism.name in ("output", "output-gd"):
+        assert noise(n_rows=20_602)[0] < 0.51 * 2**0.25 * here
     if not isinstance(mechanism, BoltOn):
+        grown = [noise(step=0.5, x_norm=r, intercept=r)[0] for r in (0.5, 1.0, 1.5)]
         assert grown == sorted(grown)
         assert grown[0] < grown[-1]
-    halved = (
-        scale(mechanism, Budget(1.0, 1e-6), problem(neighbours=Neighbours.ADD_REMOVE))
-        if (Neighbours.ADD_REMOVE in mechanism.relations)
-        else None
-    )
-    if halved is not None:
-        assert halved < 0.51 * scale(mechanism, Budget(1.0, 1e-6), problem())
+    if Neighbours.ADD_REMOVE in mechanism.relations:
+        halved = noise(neighbours=Neighbours.ADD_REMOVE)
+        assert halved[1] < 0.51 * per_slope
+        assert halved[0] < 0.51 * 2**0.25 * here
+
+
+BY_RULE: list[DescentMechanism] = [
+    *(kind() for kind in (RSGDAR, RSGD, NSGD, OutputGD)),
+    *(BoltOn(rule=rule) for rule in RULES),
+]
+
+
+@pytest.mark.together
+@pytest.mark.cover(1)
+@pytest.mark.parametrize("standardise", [False, True])
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("mechanism", BY_RULE, ids=repr)
+def test_by_rule_the_loss_is_clipped_unless_l2_is_far_above_its_rule(
+    mechanism: DescentMechanism, budget: Budget, standardise: bool
+) -> None:
+    """Where it is kept, the plan is that of a mechanism without a clip."""
+    mechanism = dataclasses.replace(mechanism, standardise=standardise)
+    rule = mechanism.l2_rule(problem(), budget)
+    for factor in (1e-3, 1.0, 39.9, 40.1, 1e3):
+        facts = problem(l2=factor * rule)
+        plan, plain, given = (with_clip(mechanism, clip).plan(facts, budget) for clip in ("auto", None, 0.4))
+        assert plain.problem == facts
+        assert given.problem.loss == SoftClippedLogistic(0.4, 0.7)
+        if factor < 40:
+            clip = clip_by_rule(facts, budget)
+            assert plan.settings["clip"] == pytest.approx(clip, rel=1e-12)
+            assert plan.problem.loss == SoftClippedLogistic(plan.settings["clip"], 0.7)
+            assert plan.problem == dataclasses.replace(facts, loss=plan.problem.loss)
+        else:
+            assert plan.problem == plain.problem
+            assert plan.noise == plain.noise
+            assert plan.settings == plain.settings
+
+
+@pytest.mark.together
+@pytest.mark.parametrize("clip", ["auto", 0.4])
+@pytest.mark.parametrize("kind", [RSGDAR, RSGD, NSGD, OutputGD, BoltOn])
+def test_of_weighted_rows_the_base_is_clipped_and_other_losses_are_kept(
+    kind: type[DescentMechanism], clip: float | str
+) -> None:
+    mechanism, budget = kind(clip=clip), Budget(0.5, 1e-8)
+    used = mechanism.plan(problem(), budget).settings["clip"]
+    weighted = mechanism.plan(problem(Weighted(Logistic(), 5.0)), budget)
+    assert weighted.problem.loss == Weighted(SoftClippedLogistic(used, 0.7), 5.0)  # type: ignore[arg-type]
+    assert weighted.settings["clip"] == used
+    for loss in (HuberHinge(), Softmax(3), SoftClippedLogistic(0.9, 0.2), Weighted(HuberHinge(), 5.0)):
+        plan = mechanism.plan(problem(loss), budget)
+        assert plan.problem.loss == loss
+        assert plan.settings["clip"] == (0.9 if isinstance(loss, SoftClippedLogistic) else None)
 
 
 # Refusals before any data.
@@ -292,6 +422,12 @@ def test_a_residual_too_large_for_the_rounding_bound_is_refused() -> None:
         (NSGD, {"step_size": math.nan}),
         (OutputGD, {"iterations": 0}),
         (OutputGD, {"step_size": -1.0}),
+        (OutputGD, {"clip": 0.0}),
+        (OutputGD, {"clip": 1.0}),
+        (RSGDAR, {"clip": -0.4}),
+        (RSGD, {"clip": "none"}),
+        (RSGD, {"clip": math.nan}),
+        (NSGD, {"clip": True}),
         (BoltOn, {"passes": 0}),
         (BoltOn, {"rule": "fast"}),
         (BoltOn, {"exponent": 1.0}),
@@ -348,11 +484,14 @@ def test_settings_of_the_plan_are_the_ones_used() -> None:
     assert plan.settings["batch_size"] == 3434
     assert plan.settings["step_size"] == 0.7
     assert plan.settings["average_every"] == 4
-    for mechanism in (RSGDAR(epochs=6), *OPEN):
+    unclipped, given_clip = ([with_clip(mechanism, clip) for mechanism in OPEN] for clip in (None, 0.4))
+    for mechanism in (RSGDAR(epochs=6), *OPEN, *unclipped, *given_clip):
         plan = mechanism.plan(problem(), budget)
-        assert None not in plan.settings.values()
-        given = {name: value for name, value in mechanism.settings.items() if value is not None}
+        unset = {name for name, value in plan.settings.items() if value is None}
+        assert unset == ({"clip"} if mechanism in unclipped else set())
+        given = {name: value for name, value in mechanism.settings.items() if value not in (None, "auto")}
         assert {name: plan.settings[name] for name in given} == given
+        assert plan.settings["clip"] == getattr(plan.problem.loss, "clip", None)
         rounds = {"output-gd": "iterations", "bolt-on": "passes"}.get(mechanism.name, "epochs")
         schedule = plan.schedule  # type: ignore[attr-defined]
         assert schedule.step_sizes.shape == (plan.settings[rounds], plan.settings["batches"])

@@ -10,7 +10,7 @@ from scipy import stats
 from dperm.arithmetic import Arithmetic
 from dperm.engine import Rows, open_rows
 from dperm.errors import DpermError, NotCertified
-from dperm.losses import HuberHinge, Logistic, Softmax
+from dperm.losses import ClippedSquared, HuberHinge, Logistic, SoftClippedLogistic, Softmax
 from dperm.mechanisms import (
     NSGD,
     RSGD,
@@ -22,6 +22,7 @@ from dperm.mechanisms import (
     NoPrivacy,
     Output,
     OutputGD,
+    Plan,
 )
 from dperm.mechanisms import minimiser as minimiser_module
 from dperm.mechanisms.base import certified
@@ -33,23 +34,32 @@ from dperm_audit.gates import SilentGate
 
 N, P = 120, 3
 PROBLEM = Problem(loss=Logistic(), l2=0.02, x_norm=1.0, n_rows=N, n_features=P, intercept=0.5)
+# With so little l2 a clip by rule is in force whatever the budget.
+LIGHTLY = dataclasses.replace(PROBLEM, l2=1e-3)
 X, Y = random_rows(N, P, seed=1)
 RAW = {"standardise": False}
-FIXED = {"step_size": 2.0, **RAW}
+FIXED = {"step_size": 2.0, "clip": None, **RAW}
+CLIPPED = {**FIXED, "clip": "auto"}
 FULL = OutputGD(iterations=6, **FIXED)
 MECHANISMS: list[Mechanism] = [
     RSGDAR(epochs=5, average_every=2, batch_size=25, **FIXED),
     RSGD(epochs=4, batch_size=25, **FIXED),
     NSGD(epochs=4, batch_size=25, **FIXED),
     FULL,
-    BoltOn(passes=2, batch_size=25, rule="strong-decreasing", **RAW),
+    BoltOn(passes=2, batch_size=25, rule="strong-decreasing", clip=None, **RAW),
+    RSGDAR(epochs=5, average_every=2, batch_size=25, **CLIPPED),
+    OutputGD(iterations=6, **CLIPPED),
     Output(**RAW),
 ]
-IDS = [mechanism.name for mechanism in MECHANISMS]
+IDS = [mechanism.name + (", clipped" if mechanism.settings.get("clip") else "") for mechanism in MECHANISMS]
 
 
 def table(mask: np.ndarray | None = None) -> Rows:
     return open_rows(X, Y, PROBLEM, mask)
+
+
+def clipped(plan: Plan) -> bool:
+    return isinstance(plan.problem.loss, SoftClippedLogistic)
 
 
 class Spy:
@@ -71,7 +81,8 @@ def test_budgets_share_one_training_and_get_noise_of_their_own(
     mechanism: Mechanism, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spy = Spy(monkeypatch, mechanism)
-    plans = [mechanism.plan(PROBLEM, Budget(epsilon, 1e-6)) for epsilon in (0.1, 1.0, 1.0, 10.0)]
+    plans = [mechanism.plan(LIGHTLY, Budget(epsilon, 1e-6)) for epsilon in (0.1, 1.0, 1.0, 10.0)]
+    assert {clipped(plan) for plan in plans} == {mechanism.settings.get("clip") == "auto"}
     outcomes = mechanism.run([Job(plan=plan) for plan in plans], table(), Gate.system())
     assert len(spy.points) == 1
     assert spy.points[0].shape == (P + 1, 1)
@@ -89,17 +100,23 @@ def test_budgets_share_one_training_and_get_noise_of_their_own(
         assert all(np.abs(draws[k] - draws[i]).min() > 1e-9 for i in range(k))
 
 
+@pytest.mark.parametrize("clip", [None, "auto"])
 @pytest.mark.parametrize("kind", [RSGDAR, RSGD, NSGD, OutputGD, BoltOn])
 def test_budgets_with_schedules_of_their_own_are_trained_apart(
-    kind: type[DescentMechanism], monkeypatch: pytest.MonkeyPatch
+    kind: type[DescentMechanism], clip: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Settings left open follow the budget; the noise of one plan must not cover the training of another."""
-    mechanism = kind(**RAW)
+    """Settings left open follow the budget; the noise of one plan must not cover the training of another.
+
+    With the larger budget this l2 is far above its rule, so the loss is not clipped there.
+    """
+    mechanism = kind(clip=clip, **RAW)
     plans = [mechanism.plan(PROBLEM, Budget(epsilon, 1e-6)) for epsilon in (0.1, 10.0, 0.1)]
     assert plans[0].settings == plans[2].settings != plans[1].settings
+    assert (plans[0].problem.loss == plans[1].problem.loss) == (clip is None)
     spy = Spy(monkeypatch, mechanism)
     together = mechanism.run([Job(plan=plan) for plan in plans], table(), SilentGate())
-    assert spy.points[0].shape == (P + 1, 2)
+    widths = [(P + 1, 2)] if clip is None else [(P + 1, 1)] * 2
+    assert [points.shape for points in spy.points] == widths
     for plan, outcome in zip(plans, together, strict=True):
         (alone,) = mechanism.run([Job(plan=plan)], table(), SilentGate())
         np.testing.assert_allclose(outcome.weights, alone.weights, rtol=1e-4, atol=1e-5)
@@ -249,15 +266,70 @@ def test_a_plan_of_another_mechanism_is_refused() -> None:
         NSGD(epochs=4, batch_size=25).run([Job(plan=plan)], table(), Gate.system())
 
 
-def test_jobs_with_different_losses_are_refused() -> None:
-    mechanism = OutputGD(iterations=6)
+ONE_ORDER = np.random.default_rng(4).permutation(N)
+
+
+def silent() -> SilentGate:
+    """Without noise, and with the same order for every training."""
+    gate = SilentGate()
+    gate.source = FixedOrder(ONE_ORDER)
+    return gate
+
+
+def jobs_of_two_losses(mechanism: Mechanism) -> list[Job]:
+    """In turn, two of each, on the same rows."""
+    plans = [
+        mechanism.plan(dataclasses.replace(LIGHTLY, loss=loss), Budget(epsilon, 1e-6))
+        for epsilon in (20.0, 5.0)
+        for loss in (Logistic(), HuberHinge(1.0))
+    ]
+    assert clipped(plans[0]) == clipped(plans[2]) == (mechanism.settings.get("clip") == "auto")
+    return [Job(plan=plan) for plan in plans]
+
+
+@pytest.mark.parametrize("standardise", [False, True])
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
+def test_jobs_of_different_losses_each_come_out_as_if_run_alone(
+    mechanism: Mechanism, standardise: bool
+) -> None:
+    mechanism = dataclasses.replace(mechanism, standardise=standardise)
+    jobs = jobs_of_two_losses(mechanism)
+    together = mechanism.run(jobs, table(), silent())
+    for job, outcome in zip(jobs, together, strict=True):
+        (alone,) = mechanism.run([job], table(), silent())
+        np.testing.assert_allclose(outcome.weights, alone.weights, rtol=1e-4, atol=1e-5)
+        assert outcome.row_map == alone.row_map
+        assert outcome.records == alone.records
+        assert outcome.record is not None
+        assert outcome.record.noise_scale == job.plan.noise.scale
+    assert len({outcome.record.noise_scale for outcome in together}) == len(jobs)
+    assert np.linalg.norm(together[0].weights - together[1].weights) > 1e-2
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
+def test_jobs_of_different_losses_get_noise_of_their_own(mechanism: Mechanism) -> None:
+    jobs = jobs_of_two_losses(mechanism)
+    exact, noisy = (mechanism.run(jobs, table(), gate) for gate in (silent(), Gate(FixedOrder(ONE_ORDER))))
+    draws = [
+        (there.weights - here.weights) / job.plan.noise.scale
+        for here, there, job in zip(exact, noisy, jobs, strict=True)
+    ]
+    for k, draw in enumerate(draws):
+        assert np.abs(draw).max() < 10
+        assert all(np.abs(draw - other).min() > 1e-4 for other in draws[:k])
+
+
+def test_labels_that_one_loss_of_several_does_not_know_are_refused() -> None:
+    mechanism = dataclasses.replace(FULL, step_size=1.0)
     plans = [
         mechanism.plan(dataclasses.replace(PROBLEM, loss=loss), BUDGET)
-        for loss in (Logistic(), HuberHinge(0.1))
+        for loss in (ClippedSquared(), Logistic())
     ]
-    mask = np.ones((N, 2), bool)
-    with pytest.raises(DpermError):
-        mechanism.run([Job(plan=plan, model=k) for k, plan in enumerate(plans)], table(mask), Gate.system())
+    numbers = open_rows(X, np.where(Y > 0, 3.0, 0.5), PROBLEM)
+    mechanism.run([Job(plan=plans[0])], numbers, Gate.system())
+    for order in (plans, plans[::-1]):
+        with pytest.raises(DpermError, match="labels"):
+            mechanism.run([Job(plan=plan) for plan in order], numbers, Gate.system())
 
 
 @pytest.mark.cover(1)

@@ -139,9 +139,10 @@ def test_models_without_a_mask_share_all_rows() -> None:
         np.testing.assert_allclose(found.weights, alone.weights, rtol=1e-4, atol=1e-6)
 
 
-def test_a_course_that_ends_early_leaves_the_others_alone() -> None:
+@pytest.mark.parametrize("standardise", [False, True])
+def test_a_course_that_ends_early_leaves_the_others_alone(standardise: bool) -> None:
     """Purses of other sizes: the jobs of a run do not make the same number of releases."""
-    mechanism = made("dp-agd", splits=None)
+    mechanism = made("dp-agd", splits=None, standardise=standardise)
     jobs = jobs_of(mechanism, rows_of()[2], (1.0, 8.0, 0.3))
     outcomes = mechanism.run(jobs, table(jobs), SilentGate())
     assert len({len(outcome.records) for outcome in outcomes}) > 1

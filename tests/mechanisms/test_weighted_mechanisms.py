@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from dperm.losses import ClippedSquared, HuberHinge, Logistic, Softmax, Weighted
+from dperm.losses import ClippedSquared, HuberHinge, Logistic, SoftClippedLogistic, Softmax, Weighted
 from dperm.mechanisms import mechanism_names, resolve
 from dperm.privacy import Budget
 from dperm.problem import Problem
@@ -93,12 +93,24 @@ class Light(Weighted):
 )
 @pytest.mark.parametrize("relation", list(Neighbours), ids=lambda relation: relation.value)
 def test_heavy_rows_stay_within_the_sensitivity_and_without_its_factor_do_not(name, relation):
-    facts = {**FACTS, "l2": HEAVIEST * FACTS["l2"], "neighbours": relation}
+    check_heavy_rows(name, relation, HuberHinge(0.5), HEAVIEST * FACTS["l2"])
+
+
+@pytest.mark.parametrize("name", ["rsgd-ar", "rsgd", "nsgd", "output-gd", "bolt-on"])
+def test_heavy_rows_of_a_clipped_loss_too(name):
+    """With little l2, so that the loss is clipped by rule."""
+    for relation in resolve(name).relations:
+        check_heavy_rows(name, relation, Logistic(), 1e-3, SoftClippedLogistic(0.35, 0.7))
+
+
+def check_heavy_rows(name, relation, base, l2, trained=None):
+    facts = {**FACTS, "l2": l2, "neighbours": relation}
     found = {}
     for kind in (Weighted, Light):
-        problem = Problem(loss=kind(HuberHinge(0.5), HEAVIEST), **facts)
+        problem = Problem(loss=kind(base, HEAVIEST), **facts)
         plan = short_plan(resolve(name), problem, BUDGET, {}, BRIEF)
         assert plan is not None
+        assert plan.problem.loss == kind(trained or base, HEAVIEST)
         reports = [
             replay(plan.mechanism, plan.problem, BUDGET, pair, 0, plan, all_of_it=False)
             for pair in pairs(plan.problem)

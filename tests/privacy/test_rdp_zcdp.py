@@ -88,6 +88,16 @@ def test_noise_relative_to_the_exact_gaussian(epsilon, mironov, cks):
     assert f"{calibrate_rdp([1.0], [1.0], budget, 'cks') / exact:.3f}" == cks
 
 
+@pytest.mark.parametrize("conversion", ["mironov", "cks"])
+def test_a_gaussian_release_beside_the_noise_is_paid_for(conversion):
+    """The squared parameters of Gaussian releases add up."""
+    budget = Budget(0.5, 1e-8)
+    whole = calibrate_rdp([1.0], [1.0], budget, conversion)
+    spent = 0.6 / whole
+    left = calibrate_rdp([1.0], [1.0], budget, conversion, spent)
+    assert math.hypot(1 / left, spent) == pytest.approx(1 / whole, rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("epsilon", "cks", "gaussian"),
     [

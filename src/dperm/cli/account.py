@@ -9,6 +9,7 @@ import numpy as np
 from rich.table import Table
 
 from dperm.certificate.assumptions import cautions
+from dperm.certificate.statement import describe_loss
 from dperm.cli import options
 from dperm.cli.grammar import read_mechanism
 from dperm.cli.output import console, plain_table, print_json, warn
@@ -106,9 +107,10 @@ def account(
     """Show the noise that an (ε, δ) guarantee needs and what it leaves to an attacker, before any data is touched.
 
     The guarantee is given by --epsilon, or by the risk: --tpr and --fpr, or --advantage, for an attacker who knows
-    every row but one. The table compares our exact accounting with the paper's own and others; with NAME:paper the
-    risk is that of the paper's noise. It is the privacy cost of one mechanism; dperm plan says what the default is
-    expected to lose in accuracy.
+    every row but one. The table compares our exact accounting with the paper's own and others, for one training: loss,
+    settings and standardisation are those that NAME, or NAME:paper, trains with. With NAME:paper the risk is that of
+    the paper's noise. It is the privacy cost of one mechanism; dperm plan says what the default is expected to lose in
+    accuracy.
 
     \b
     Examples:
@@ -152,8 +154,6 @@ def account(
     if isinstance(asked, Auto):
         chosen, why = choose(problem, budget, asked.variant(problem, budget))
     plan, prices = price(chosen, problem, budget)
-    if chosen.accounting != plan.mechanism.accounting:
-        plan = chosen.plan(problem, budget)
     cautioned = cautions(problem, budget, plan.private)
     for caution in cautioned:
         warn(caution.text)
@@ -170,6 +170,7 @@ def account(
             "unit": problem.unit,
             "neighbours": neighbours,
             "loss": minimised.name if loss == AUTO_LOSS else loss,
+            "trained_loss": describe_loss(problem.loss),
             "classes": classes,
             "l2": problem.l2,
             "settings": settings,
@@ -179,7 +180,7 @@ def account(
         risk = risk_of(plan) if plan.not_certified is None else None
         print_json({**public, "prices": [asdict(p) for p in prices], "risk": risk})
         return
-    _show(plan, asked, why, settings, prices)
+    _show(plan, asked, why, minimised, settings, prices)
     if plan.not_certified is None:
         show_risk(plan)
     else:
@@ -241,29 +242,37 @@ class Price:
 
 
 def price(mechanism: Mechanism, problem: Problem, budget: Budget) -> tuple[Plan, list[Price]]:
-    """The tight plan, and its noise scale beside the paper's and, for a secret order, two others.
+    """The plan, and for the same training the noise of either accounting and, for a secret order, of two others.
 
     ``worst batch alone`` forgets that the batch of the differing row is hidden. ``Rényi + CKS`` is the
     paper's Rényi divergence with a later, better conversion. ``ratio`` is relative to the tight scale.
     """
     if not mechanism.private:
         raise InvalidInput(f"mechanism {mechanism.name!r} is a baseline without noise; choose a private one.")
-    plan = replace(mechanism, accounting="tight").plan(problem, budget)
-    sensitivity, scale = _noise(plan)
-    prices = [("tight", plan.accountant, sensitivity, scale)]
-    if isinstance(plan, DescentPlan) and plan.secret_batches:
-        alone, _ = price_branches(problem, budget, np.ones(1), np.array([sensitivity]))
-        share = np.array(plan.secret_batches) / problem.n_rows
-        cks = calibrate_rdp(share, np.asarray(plan.sensitivities), budget, "cks")
+    plan = mechanism.plan(problem, budget)
+    problem, same = plan.problem, mechanism.as_planned(plan)
+
+    def planned(accounting: str) -> Plan:
+        other = accounting != mechanism.accounting
+        return replace(same, accounting=accounting).plan(problem, budget) if other else plan
+
+    tight = planned("tight")
+    sensitivity, scale = _noise(tight)
+    prices = [("tight", tight.accountant, sensitivity, scale)]
+    if isinstance(tight, DescentPlan) and tight.secret_batches:
+        spent = 0.0 if tight.standardisation is None else tight.standardisation.mu
+        alone, _ = price_branches(problem, budget, np.ones(1), np.array([sensitivity]), spent)
+        share = np.array(tight.secret_batches) / problem.n_rows
+        cks = calibrate_rdp(share, np.asarray(tight.sensitivities), budget, "cks", spent)
         prices.append(("worst batch alone", TIGHT, sensitivity, alone.scale))
         prices.append(("Rényi + CKS", RENYI_CKS, sensitivity, cks))
     refused = []
     try:
-        paper = replace(mechanism, accounting="paper").plan(problem, budget)
+        paper = planned("paper")
     except DpermError as error:
         refused = [Price("paper", mechanism.source, reason=str(error))]
     else:
-        formula = getattr(mechanism, "paper_sensitivity", None)
+        formula = getattr(same, "paper_sensitivity", None)
         papers = _noise(paper)[0] if formula is None else formula(problem)
         prices.append(("paper", paper.accountant, papers, _noise(paper)[1]))
     return plan, [*(Price(*one, ratio=one[-1] / scale) for one in prices), *refused]
@@ -276,7 +285,12 @@ def _noise(plan: Plan) -> tuple[float, float]:
 
 
 def _show(
-    plan: Plan, asked: Mechanism, why: str | None, settings: dict[str, Any], prices: list[Price]
+    plan: Plan,
+    asked: Mechanism,
+    why: str | None,
+    asked_loss: Loss,
+    settings: dict[str, Any],
+    prices: list[Price],
 ) -> None:
     screen = console()
     mechanism, problem, budget = plan.mechanism, plan.problem, plan.budget
@@ -291,7 +305,9 @@ def _show(
     )
     norms = f"feature norm ≤ {problem.x_norm:g}, whole row ≤ {problem.row_norm:.4g}"
     facts.add_row(f"{problem.unit}s", f"{problem.n_rows:,}; {norms}")
-    facts.add_row("loss", f"{problem.loss.name}, l2 = {problem.l2:g}, smoothness {problem.smoothness:.4g}")
+    instead = "" if problem.loss.unweighted == asked_loss else f" in place of {asked_loss.name}"
+    loss = f"{problem.loss.name}{instead}, slope at most {problem.loss.lipschitz:.4g}"
+    facts.add_row("loss", f"{loss}; l2 = {problem.l2:g}, smoothness {problem.smoothness:.4g}")
     facts.add_row("settings", ", ".join(f"{key} = {_short(value)}" for key, value in settings.items()))
     screen.print(facts)
     table = plain_table(["accounting"], ("sensitivity", "noise scale", "vs tight"))

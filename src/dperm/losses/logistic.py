@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar, Self, cast
 
@@ -426,5 +426,5 @@ class SoftClippedLogistic(Loss):
 def softly_clipped(loss: Loss, clip: float, knee: float) -> Loss:
     """The plain logistic loss with a slope that ends at ``clip``, weighted or not; any other loss as it is."""
     if isinstance(loss, Weighted):
-        return Weighted(softly_clipped(loss.base, clip, knee), loss.bound)
+        return replace(loss, base=softly_clipped(loss.base, clip, knee))
     return SoftClippedLogistic(clip, knee) if loss == Logistic() else loss

@@ -79,7 +79,7 @@ class Auto(Mechanism):
     def misfit(self, problem: Problem) -> str | None:
         return Objective().misfit(problem) if problem.loss.labels != "classes" else DPGD().misfit(problem)
 
-    def gains_by_standardising(self, problem: Problem) -> bool:
+    def gains_by_standardising(self, problem: Problem, budget: Budget) -> bool:
         return True
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
@@ -94,8 +94,8 @@ class Auto(Mechanism):
         loss = problem.loss
         if isinstance(loss, Weighted):
             return Weighted(self.trained_loss(replace(problem, loss=loss.base), budget), loss.bound)
-        if loss == ClippedSquared():
-            return SoftClippedSquared(RESIDUAL_BOUND, RESIDUAL_KNEE)
+        if loss.labels == "real":
+            return SoftClippedSquared(RESIDUAL_BOUND, RESIDUAL_KNEE) if loss == ClippedSquared() else loss
         return softly_clipped(loss, slope_for(problem, budget), KNEE)
 
     def regularised(self, problem: Problem, budget: Budget, *, inference: bool = False) -> Problem:

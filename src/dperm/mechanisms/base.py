@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from dperm.mechanisms.standardising import (
     LINEAR,
     Standardisation,
     check_variant,
+    moments_stand_out,
     plan_standardisation,
     release_maps,
 )
@@ -190,8 +191,8 @@ class Mechanism(ABC):
     ``accounting`` is "tight" or the "paper"'s own. ``standardise`` spends a part of the budget on
     the mean and the second moments of the columns and trains on standardised rows (docs/proofs/standardising.md):
     "linear", or True, predicts for rows as they came by X @ coef + intercept, "bounded" for rows mapped and bounded as
-    in training. "auto" standardises linearly for classes, where the accounting is tight, delta above 0 and no
-    intervals are asked for; the mechanism ``auto`` also for numbers.
+    in training. "auto" standardises linearly for classes, where the accounting is tight, delta above 0, no
+    intervals are asked for and the moments stand out from their noise; the mechanism ``auto`` everywhere.
     """
 
     name: ClassVar[str]
@@ -269,15 +270,23 @@ class Mechanism(ABC):
         if self.standardise != AUTO:
             return self.standardise
         tight = self.accounting == "tight" and budget.delta > 0 and not inference
-        return LINEAR if tight and self.gains_by_standardising(problem) else False
+        return LINEAR if tight and self.gains_by_standardising(problem, budget) else False
 
     def trained_loss(self, problem: Problem, budget: Budget) -> Loss:
         """The loss to train with in place of the one that was asked for, by public facts; given that loss, itself."""
         return problem.loss
 
-    def gains_by_standardising(self, problem: Problem) -> bool:
-        """What ``standardise="auto"`` stands for; found on public tables, leaving one out at a time."""
-        return problem.loss.labels != "real"
+    def as_planned(self, plan: Plan) -> Self:
+        """This mechanism with all that depends on its accounting as the plan has it, to price one training by others.
+
+        It plans for the problem of the plan, which has the loss that is trained with.
+        """
+        variant: Any = plan.settings["standardise"]
+        return replace(self, standardise=variant)
+
+    def gains_by_standardising(self, problem: Problem, budget: Budget) -> bool:
+        """What ``standardise="auto"`` stands for; found on public tables."""
+        return problem.loss.labels != "real" and moments_stand_out(problem, budget)
 
     def plan(self, problem: Problem, budget: Budget, *, inference: bool = False) -> Plan:
         """Check the theorem's conditions and fix schedule, sensitivity and noise. No data.
@@ -299,27 +308,25 @@ class Mechanism(ABC):
     def run(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Outcome]:
         """Train and release every job, each by the plan that this very mechanism made for these rows.
 
-        Jobs of one loss run together.
+        Jobs of one loss run together, apart from those on standardised rows.
         """
         for job in jobs:
             rows.check_matches(job.plan.problem, job.model)
             if job.plan.mechanism != self:
                 raise InvalidInput("the jobs of one run must have plans of this mechanism.")
-        losses = [job.plan.problem.loss for job in jobs]
+        kinds = [(job.plan.problem.loss, job.plan.standardisation is not None) for job in jobs]
         outcomes: dict[int, Outcome] = {}
-        for loss in dict.fromkeys(losses):
-            mine = [k for k, other in enumerate(losses) if other == loss]
-            outcomes.update(
-                zip(mine, self._run_of_one_loss([jobs[k] for k in mine], rows, gate), strict=True)
-            )
+        for kind in dict.fromkeys(kinds):
+            mine = [k for k, other in enumerate(kinds) if other == kind]
+            outcomes.update(zip(mine, self._run_of_a_kind([jobs[k] for k in mine], rows, gate), strict=True))
         return [outcomes[k] for k in range(len(jobs))]
 
-    def _run_of_one_loss(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Outcome]:
+    def _run_of_a_kind(self, jobs: Sequence[Job[Any]], rows: Rows, gate: Gate) -> list[Outcome]:
         rows.check_labels(jobs[0].plan.problem.loss)
         used: set[Arithmetic] = set()
         serving, noted = gate.for_jobs(len(jobs)), rows.noting(used)
         curvatures: list[Floats | None] = [None] * len(jobs)
-        if any(job.plan.standardisation is not None for job in jobs):
+        if jobs[0].plan.standardisation is not None:
             trained = self._run_all_standardised(jobs, noted, serving)
         else:
             weights, kept = self._run_keeping(jobs, noted, serving)

@@ -40,7 +40,7 @@ class _Baseline(Mechanism):
                 f"mechanism {self.name!r} is not private, so it has no accounting or standardisation to choose."
             )
 
-    def gains_by_standardising(self, problem: Problem) -> bool:
+    def gains_by_standardising(self, problem: Problem, budget: Budget) -> bool:
         return False
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:

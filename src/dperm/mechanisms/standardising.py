@@ -35,6 +35,7 @@ POWER = 0.75  # of a column's spread in its scale: 1 would make all columns equa
 # where there is much noise: (noise level / RHO_LEVEL) ** RHO_GROWTH, within the range that was tried.
 RHO_BOUNDED = 2.5
 RHO_LEVEL, RHO_GROWTH, RHO_RANGE = 0.003, 0.35, (0.6, 3.0)
+MOST_NOISE = 0.5  # of the noise level times the root of the columns, 1 where a moment is lost in its noise
 COUNT_COLUMN = 0.5  # of x_norm: the constant column by which add-remove tables are counted
 FEWEST = 0.1  # of the capacity: no table is taken as smaller
 _PRIVATE_SIDE = 1 - 1e-12  # so that rounding of mu never costs more than mu
@@ -204,6 +205,14 @@ def typical_norm(problem: Problem, budget: Budget, variant: str) -> float:
     low, high = RHO_RANGE
     stretched: float = (noise_level(problem, budget) / RHO_LEVEL) ** RHO_GROWTH
     return min(max(stretched, low), high)
+
+
+def moments_stand_out(problem: Problem, budget: Budget) -> bool:
+    r"""Whether the moments of the columns are worth their share of the budget: where :math:`n\mu \ge 2p`.
+
+    A column of p has about 1/p of the squared norm of the rows, so its moment stands out from noise as n mu / p does.
+    """
+    return noise_level(problem, budget) * problem.n_columns / math.sqrt(problem.dimension) <= MOST_NOISE
 
 
 def plan_standardisation(problem: Problem, budget: Budget, variant: str) -> Standardisation:

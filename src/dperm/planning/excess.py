@@ -24,12 +24,12 @@ from dperm.planning.schedule import check_step
 from dperm.problem import Problem
 from dperm.typing import Floats, Integers
 
-SIGNAL, SIGNAL_OF_NUMBERS = 2.5, 0.3  # of labels; of targets in [-1, 1]
+SIGNAL = {"binary": 2.5, "classes": 0.8, "real": 0.3}
 LARGEST_CURVATURE, HALVINGS = 0.025, 10  # in units of the largest slope and the squared row norm
 
 FRACTIONS = 2.0 ** np.arange(-7, 0.1, 0.5)
 """First steps to try, of 2/L, the longest that a sensitivity is known for."""
-LEAST_BATCH, MOST_BATCHES = 500, 80  # rows in a batch, and batches, where neither was given
+LEAST_BATCH, MOST_BATCHES = 250, 160  # rows in a batch, and batches, where neither was given
 NEARLY = 1.02  # of two predictions this close the one with fewer epochs is taken
 
 
@@ -63,8 +63,9 @@ class Schedules:
         if len(self.first) == 1:
             return 0
         share, apart = self._outcome(problem)
-        slope = problem.loss.unweighted.lipschitz
-        signal = SIGNAL_OF_NUMBERS if problem.loss.labels == "real" else SIGNAL / slope
+        signal = SIGNAL[problem.loss.labels]
+        if problem.loss.labels != "real":
+            signal /= problem.loss.unweighted.lipschitz
         excess = signal * ((1 - share) ** 2).mean(axis=1) + (apart / mu * problem.row_norm) ** 2
         good = np.flatnonzero(excess <= NEARLY * excess.min())
         return int(good[np.lexsort((excess[good], self.epochs[good]))[0]])

@@ -80,9 +80,16 @@ def best_epsilon(rdp: Callable[[float], float], delta: float, conversion: Conver
 
 
 def calibrate_rdp(
-    probability: ArrayLike, sensitivity: ArrayLike, budget: Budget, conversion: Conversion
+    probability: ArrayLike,
+    sensitivity: ArrayLike,
+    budget: Budget,
+    conversion: Conversion,
+    mu_spent: float = 0.0,
 ) -> float:
-    """Smallest noise scale, rounded up, at which ``mixture_rdp`` and ``conversion`` meet the budget."""
+    """Smallest noise scale, rounded up, at which ``mixture_rdp`` and ``conversion`` meet the budget.
+
+    It leaves room for a Gaussian release of parameter ``mu_spent`` beside the noise.
+    """
     budget.check_gaussian()
     largest = float(np.max(sensitivity))
     if not 0 < largest < math.inf:
@@ -90,7 +97,9 @@ def calibrate_rdp(
 
     def excess(scale: float) -> float:
         reached = best_epsilon(
-            lambda alpha: mixture_rdp(probability, sensitivity, scale, alpha), budget.delta, conversion
+            lambda alpha: mixture_rdp(probability, sensitivity, scale, alpha) + alpha * mu_spent**2 / 2,
+            budget.delta,
+            conversion,
         )
         return reached * (1 + 1e-12) - budget.epsilon
 

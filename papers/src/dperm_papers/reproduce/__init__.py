@@ -19,6 +19,7 @@ MODULES = {
     "claims": "claims",
     "frontier": "frontier",
     "defaults": "defaults",
+    "rules": "rules",
     "plan": "expected",
     "scale": "scale",
     "peers": "peers",

@@ -1,6 +1,5 @@
 """Table 4 and figure 2 of Yu, Zhang, Chen, Yin & Liu (2020): noise on gradients against the other ways."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,12 +19,18 @@ from dperm.unit import Neighbours
 from dperm_papers.reproduce.data import Records
 from dperm_papers.reproduce.item import FIGURE_ONLY, Bench, Check, Item, Report, Section
 from dperm_papers.reproduce.studies import (
+    AS_PUBLISHED,
+    BEST,
+    BY_RULE,
+    LINES,
     NON_PRIVATE,
     Comparison,
     accuracy_section,
     load_each,
     mean_accuracy,
+    never_below_rule,
     refusals,
+    shortlisted,
     write,
 )
 
@@ -57,10 +62,6 @@ AT = {"adult": 0.1, "kddcup99": 0.1, "mnist": 1.0, "rcv1": 0.1}
 """The epsilon of the table."""
 
 ABSENT = ("real-sim: not at hand.",)
-RULE, AS_PUBLISHED, BEST = ", by rule", ", as published", ", best of a grid"
-LINES = (AS_PUBLISHED, RULE, BEST)
-"""How the labels of a method end."""
-
 DIFFERS = (
     "Each method has three lines. As published: the noise and the settings that the papers print, and of the printed "
     "grid of steps and learning rates what is best on the rows that judge it, as the paper chooses. By rule: the "
@@ -114,9 +115,6 @@ QUICK = {
 WHETHER = ("auto", False)
 MOST_STEPS = 200
 """Of the printed settings in the wide grids, unless all have more."""
-
-KEPT = 2
-"""Settings of a grid that run on all repeats, at each epsilon and besides the rule."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +176,7 @@ def configurations(size: Size, binary: bool) -> dict[str, Method]:
     found: dict[str, Method] = {}
     for method, settings in settings_of(size, binary).items():
         found[method + AS_PUBLISHED] = _best_of(settings.printed)
-        found[method + RULE] = settings.wide[0]
+        found[method + BY_RULE] = settings.wide[0]
         found[method + BEST] = _best_of(settings.wide)
     return {**found, NON_PRIVATE: "none"}
 
@@ -187,30 +185,6 @@ def _best_of(settings: tuple[Mechanism, ...]) -> Method:
     if len(settings) == 1:
         return settings[0]
     return Configuration(label=settings[0].name, candidates=settings, tuning="oracle")
-
-
-def shortlisted(comparison: Comparison, bench: Bench) -> Comparison:
-    """The same with the settings of each grid that lead in the first repeat; all of them where there is no other."""
-    if comparison.repeats == 1:
-        return comparison
-    found = dict(comparison.configurations)
-    for label, method in found.items():
-        if isinstance(method, Configuration) and len(method.candidates) > KEPT:
-            each = {f"{label} {k}": candidate for k, candidate in enumerate(method.candidates)}
-            reached = mean_accuracy(replace(comparison, configurations=each, repeats=1).run(bench))
-            places = {name: k for k, name in enumerate(each)}
-            lead = leaders({(places[name], epsilon): value for (name, epsilon), value in reached.items()})
-            found[label] = replace(method, candidates=tuple(method.candidates[k] for k in lead))
-    return replace(comparison, configurations=found)
-
-
-def leaders(reached: Mapping[tuple[int, float], float], kept: int = KEPT) -> list[int]:
-    """The settings, by their place in the grid, that are among the best at some epsilon; and the first, the rule."""
-    found = {0}
-    for epsilon in {epsilon for _, epsilon in reached}:
-        here = {k: value for (k, at), value in reached.items() if at == epsilon}
-        found |= set(sorted(here, key=lambda k: (-here[k], k))[:kept])
-    return sorted(found)
 
 
 def studies(bench: Bench) -> tuple[list[tuple[Records, pa.Table]], list[str]]:
@@ -342,26 +316,11 @@ def _judged(name: str, results: pa.Table, epsilons: Sequence[float]) -> list[Che
             f"{name}{line}", {epsilon: _line(here, line) for epsilon, here in runs.items()}
         )
     ]
-    return [*checks, never_below_rule(name, mean_accuracy(results))]
+    return [*checks, never_below_rule(name, METHODS, mean_accuracy(results))]
 
 
 def _line(runs: Runs, line: str) -> Runs:
     return {method: runs[method + line] for method in METHODS if method + line in runs}
-
-
-def never_below_rule(name: str, found: Mapping[tuple[str, float], float]) -> Check:
-    """A grid that holds the rule cannot be below it; ``found`` has mean accuracies by label and epsilon."""
-    below = [
-        f"{method} at ε = {epsilon:g}"
-        for method in METHODS
-        for label, epsilon in found
-        if label == method + RULE
-        and found.get((method + BEST + ORACLE_MARK, epsilon), -math.inf) < found[label, epsilon] - 1e-9
-    ]
-    return Check(
-        claim=f"{name}: no method is below its rule at its best of a grid [below: {', '.join(below) or 'none'}]",
-        holds=not below,
-    )
 
 
 def orderings(name: str, runs: Mapping[float, Runs]) -> list[Check]:

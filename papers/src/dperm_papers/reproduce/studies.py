@@ -1,6 +1,7 @@
 """Comparisons that items share: every configuration is a run of its own, so that the same run is done once."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from dperm.experiments.metrics import METRICS, with_error
 from dperm.experiments.results import RULE, Study, combine, curves, make_results, mean_and_error
 from dperm.experiments.runner import run
 from dperm.experiments.series import error_in_words
-from dperm.experiments.spec import Method, Spec
+from dperm.experiments.spec import ORACLE_MARK, Configuration, Method, Spec
 from dperm.experiments.store import merged
 from dperm.models.atomic import atomic_path
 from dperm_papers.reproduce import data
@@ -27,6 +28,13 @@ BASELINES: dict[str, Method] = {NON_PRIVATE: "none", MAJORITY: "majority"}
 
 PAPER_METRICS = ("accuracy", "objective")
 """What the papers' own figures show."""
+
+BY_RULE, AS_PUBLISHED, BEST = ", by rule", ", as published", ", best of a grid"
+LINES = (AS_PUBLISHED, BY_RULE, BEST)
+"""How the labels of a method end: what its paper has, its public rule, and the best on test of a grid with the rule."""
+
+KEPT = 2
+"""Settings of a grid that run on all repeats, at each epsilon and besides the rule."""
 
 _LEVEL = 0.002  # folds need not hold the labels in equal shares
 
@@ -144,6 +152,45 @@ def mean_and_error_of(results: pa.Table) -> dict[tuple[str, float], tuple[float,
         for curve in curves(results)
         for epsilon, found in curve.means("accuracy", 100).items()
     }
+
+
+def shortlisted(comparison: Comparison, bench: Bench) -> Comparison:
+    """The same with the settings of each grid that lead in the first repeat; all of them where there is no other."""
+    if comparison.repeats == 1:
+        return comparison
+    found = dict(comparison.configurations)
+    for label, method in found.items():
+        if isinstance(method, Configuration) and len(method.candidates) > KEPT:
+            each = {f"{label} {k}": candidate for k, candidate in enumerate(method.candidates)}
+            reached = mean_accuracy(replace(comparison, configurations=each, repeats=1).run(bench))
+            places = {name: k for k, name in enumerate(each)}
+            lead = leaders({(places[name], epsilon): value for (name, epsilon), value in reached.items()})
+            found[label] = replace(method, candidates=tuple(method.candidates[k] for k in lead))
+    return replace(comparison, configurations=found)
+
+
+def leaders(reached: Mapping[tuple[int, float], float], kept: int = KEPT) -> list[int]:
+    """The settings, by their place in the grid, that are among the best at some epsilon; and the first, the rule."""
+    found = {0}
+    for epsilon in {epsilon for _, epsilon in reached}:
+        here = {k: value for (k, at), value in reached.items() if at == epsilon}
+        found |= set(sorted(here, key=lambda k: (-here[k], k))[:kept])
+    return sorted(found)
+
+
+def never_below_rule(name: str, methods: Iterable[str], found: Mapping[tuple[str, float], float]) -> Check:
+    """A grid that holds the rule cannot be below it; ``found`` has mean accuracies by label and epsilon."""
+    below = [
+        f"{method} at ε = {epsilon:g}"
+        for method in methods
+        for label, epsilon in found
+        if label == method + BY_RULE
+        and found.get((method + BEST + ORACLE_MARK, epsilon), -math.inf) < found[label, epsilon] - 1e-9
+    ]
+    return Check(
+        claim=f"{name}: no method is below its rule at its best of a grid [below: {', '.join(below) or 'none'}]",
+        holds=not below,
+    )
 
 
 def accuracy_section(results: pa.Table, title: str = "accuracy on held-out rows, %") -> Section:

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from dperm.experiments.spec import Spec
 
 EPSILON = 1.0
-OURS = "RSGD-AR, tight"
+OURS, THEIRS = "RSGD-AR", "ObjPert"
+MOST = 3.0
+"""Times the seconds of ObjPert that RSGD-AR may take, for what the paper says of them."""
 METHODS_COMPARED: dict[str, Method] = {
     OURS: "rsgd-ar",
     "NSGD": "nsgd",
-    "ObjPert": "objective-kst",
+    THEIRS: "objective-kst",
     "OutPert-GD": "output-gd",
     "DP-AGD": "dp-agd",
     "SGD-MA": "sgd-ma",
@@ -161,16 +163,18 @@ def _sections(seconds: Seconds, methods: Sequence[str], n_rows: Sequence[int]) -
 
 
 def _checks(seconds: Seconds, methods: Sequence[str], n_rows: Sequence[int]) -> list[Check]:
-    slow = "DP-AGD"
-    if not {OURS, slow} <= set(methods):
-        return []
-    return [
-        Check(
-            claim=f"{OURS} is faster than {slow}, which passes over the rows for every step it tries, at every "
-            "number of rows",
-            holds=all(seconds[OURS, n] < seconds[slow, n] for n in n_rows),
+    slow, checks = "DP-AGD", []
+    if {OURS, slow} <= set(methods):
+        claim = f"{OURS} is faster at every number of rows than {slow}, which passes over them for every step it tries"
+        checks.append(Check(claim=claim, holds=all(seconds[OURS, n] < seconds[slow, n] for n in n_rows)))
+    if {OURS, THEIRS} <= set(methods):
+        times = [seconds[OURS, n] / seconds[THEIRS, n] for n in n_rows]
+        claim = (
+            f"{OURS} is about as fast as {THEIRS}: at most {MOST:g} times its seconds at every number of rows "
+            f"[{min(times):.1f} to {max(times):.1f} times]"
         )
-    ]
+        checks.append(Check(claim=claim, holds=max(times) <= MOST))
+    return checks
 
 
 def _draw(seconds: Seconds, methods: Sequence[str], n_rows: Sequence[int], path: Path) -> Path:
@@ -206,7 +210,7 @@ ITEMS = {
             "dense rows with exact noise; the paper's are of its authors' Python.",
             "Rows are a public random sample of the 10 % training file; the full file is not at hand. Beyond 250,000 "
             "they are that sample over and over with a little noise on every value, which serves for times alone.",
-            "All methods have the tight accounting here: the noise scale does not change the time.",
+            "All methods have the tight accounting and their public rules here, which standardise rows.",
         ),
     ),
 }

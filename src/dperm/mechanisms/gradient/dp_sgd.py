@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy.special import gammaln, log_ndtr, logsumexp
 
+from dperm.mechanisms.base import Plan
 from dperm.mechanisms.gradient.family import SampledGradientMechanism, SampledPlan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
@@ -54,6 +55,9 @@ class PoissonMechanism(SampledGradientMechanism):
         if self.clip != AUTO:
             return self.clip  # type: ignore[return-value]
         return CLIP * problem.gradient_bound if self.accounting == "tight" else None
+
+    def as_planned(self, plan: Plan) -> Self:
+        return replace(super().as_planned(plan), clip=self.clip_norm(plan.problem))
 
     @abstractmethod
     def step_sizes(self, steps: int, step_size: float) -> Floats:

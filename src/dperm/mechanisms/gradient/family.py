@@ -12,7 +12,7 @@ import numpy as np
 
 from dperm.mechanisms.base import Job, Mechanism, Plan, alike, tolerant, weights_shape
 from dperm.planning.pricing import shortfall
-from dperm.planning.rules import check_count, check_positive, check_share, setting
+from dperm.planning.rules import check_count, check_positive, check_share, setting, within
 from dperm.planning.sampling import FixedSizeSampling, PoissonSampling
 from dperm.planning.sensitivity import curvature, sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise, grid_exponent, padded
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TRAJECTORY = "All noisy gradients together are priced, so every intermediate weight might be published."
 
 # The public rule for what the user leaves open. Chosen once on Adult, BANK, IPUMS-BR and CPS; constants since.
-NOISE_WEIGHT = 10.0  # norm that noise alone would give to weights, times the norm of a row
+NOISE_MARGIN = 1.0  # by how much noise alone would move the margin of a row of full norm
 MOST_STEPS, FEWEST_STEPS = 150, 5
 
 
@@ -92,17 +92,16 @@ class GradientMechanism(Mechanism):
     def rule(self, problem: Problem, mu: float) -> tuple[int, float]:
         r"""Steps and step size, from public facts where the user gave none.
 
-        Noise of scale :math:`g/\mu` on a sum of gradients pushes weights under a regulariser of
-        :math:`\lambda = \sqrt p\, g/(n \mu W)` to a norm of about W, for each output. Descent that stops after
-        :math:`1/(\eta\lambda)` steps regularises about as much.
+        T steps of size :math:`\eta` with noise of scale :math:`\sqrt T g/\mu` on a sum of gradients add noise of
+        scale :math:`\eta T g/(n \mu)` to a weight, and move the margin of a row of norm r by r times that. The path
+        :math:`\eta T` is as long as makes it ``NOISE_MARGIN``.
         """
-        noise_l2 = math.sqrt(problem.n_columns) * self.gap(problem) * problem.row_norm
-        noise_l2 /= problem.n_rows * mu * NOISE_WEIGHT
+        path = NOISE_MARGIN * problem.n_rows * mu / (self.gap(problem) * problem.row_norm)
         # A step beyond 1 / l2 would make the regulariser throw the weights back and forth.
         largest = min(self.longest_step / curvature(problem), 1 / problem.l2 if problem.l2 else math.inf)
         step = self.step_size or (1 - self.momentum) * largest
         reach = step / (1 - self.momentum)
-        steps = self.steps or int(np.clip(math.ceil(1 / (reach * noise_l2)), FEWEST_STEPS, MOST_STEPS))
+        steps = self.steps or within(path / reach, FEWEST_STEPS, MOST_STEPS)
         return steps, step
 
     def descent(

@@ -149,8 +149,8 @@ class FrankWolfe(Mechanism):
         if self.lazy and self.standardise not in (False, AUTO):
             raise Unsupported("lazy steps are for rows as they are; set standardise or lazy to False.")
 
-    def gains_by_standardising(self, problem: Problem) -> bool:
-        return not self.lazy and super().gains_by_standardising(problem)
+    def gains_by_standardising(self, problem: Problem, budget: Budget) -> bool:
+        return not self.lazy and super().gains_by_standardising(problem, budget)
 
     def misfit(self, problem: Problem) -> str | None:
         if self.lazy and problem.many_rows:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dperm.errors import InvalidInput, Unsupported
-from dperm.mechanisms.gradient.family import NOISE_WEIGHT, SampledGradientMechanism, SampledPlan
+from dperm.mechanisms.base import Plan
+from dperm.mechanisms.gradient.family import SampledGradientMechanism, SampledPlan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.pricing import mu_left
@@ -22,6 +23,7 @@ from dperm.problem import Problem
 
 TIGHT_FIXED_SIZE = "privacy-loss distribution of batches of a fixed size"
 LONGEST_DEFAULT = 1_000_000
+RADIUS = 10.0  # of the ball of weights, over the norm of a row
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ class ProjectedSGD(SampledGradientMechanism):
         if self.batch_size is not None and self.batch_size > problem.n_rows:
             return f"batch_size = {self.batch_size} is above the number of rows, {problem.n_rows}"
         return super().misfit(problem)
+
+    def as_planned(self, plan: Plan) -> Self:
+        used: dict[str, Any] = {name: plan.settings[name] for name in ("steps", "step_size", "batch_size")}
+        return replace(super().as_planned(plan), **used)
 
     @abstractmethod
     def default_size(self, problem: Problem) -> int:
@@ -70,7 +76,7 @@ class ProjectedSGD(SampledGradientMechanism):
         else:
             noise_multiplier = sampling.noise_multiplier(problem.n_rows, steps, budget, mu_spent)
         noise_norm = math.sqrt(dimension) * noise_multiplier * unit / size
-        radius = self.radius or NOISE_WEIGHT / problem.row_norm
+        radius = self.radius or RADIUS / problem.row_norm
         first = self.step_size or 2 * radius / math.hypot(self.row_bound(problem), noise_norm)
         descent = self.descent(problem, first / np.sqrt(np.arange(1, steps + 1)), size, radius)
         reached = None

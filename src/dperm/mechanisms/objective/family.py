@@ -50,7 +50,7 @@ def l2_of_noise(problem: Problem, epsilon: float) -> float:
     """As little as can be paid for: half of that l2 makes the log-determinant cost much more.
 
     It adds 0 to 9 % to the noise, more beside a standardisation; docs/proofs/objective.md, section 9, has a table.
-    More l2 only moves the weights away from the rows, on nearly every table and at every epsilon that was tried.
+    With the loss of ``auto`` more only moves the weights away from the rows, on nearly every table that was tried.
     """
     loss, share = problem.loss, problem.neighbours.rows_changed / 2
     if loss.coupling is None:

@@ -71,7 +71,7 @@ class ObjectivePure(ObjectiveMechanism):
             return "standardise releases moments with Gaussian noise, which needs delta > 0"
         return super().misfit(problem) or several_margins(problem.loss)
 
-    def gains_by_standardising(self, problem: Problem) -> bool:
+    def gains_by_standardising(self, problem: Problem, budget: Budget) -> bool:
         return False
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:

@@ -136,6 +136,11 @@ class DescentMechanism(OutputMechanism):
         """The mechanism with every open setting filled in, by a public rule of problem and Gaussian parameter."""
         return self
 
+    def as_planned(self, plan: Plan) -> Self:
+        spent = 0.0 if plan.standardisation is None else plan.standardisation.mu
+        settled = super().as_planned(plan).settled(plan.problem, mu_left(plan.budget, spent))
+        return replace(settled, clip=None)  # of the loss that is trained with
+
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> DescentPlan:
         budget.check_gaussian()
         settled = self.settled(problem, mu_left(budget, mu_spent))

@@ -19,7 +19,7 @@ from dperm.unit import Neighbours
 
 EPOCHS, RESTARTS = (5, 10, 20, 40, 80, 160), (1, 2, 4, 10)
 """What is tried where it is left open: epochs, and how often they restart."""
-MOST_UPDATES = 1600  # of a schedule by rule: small batches take few epochs, large ones many
+MOST_UPDATES = 3200  # of a schedule by rule: small batches take few epochs, large ones many
 
 
 @dataclass(frozen=True)
