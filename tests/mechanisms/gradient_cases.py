@@ -19,6 +19,7 @@ from dperm.unit import Neighbours
 Array = NDArray[np.float64]
 BUDGET = Budget(1.0, 1e-6)
 N, P = 211, 4
+LARGEST_SLOPES = {"logistic": 1.0, "huber-hinge": 1.0, "squared": 0.7, "softmax": math.sqrt(2)}
 LOSSES: list[Loss] = [Logistic(), HuberHinge(0.5), ClippedSquared(0.7), Softmax(3)]
 
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
@@ -93,6 +94,12 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 # Plain NumPy, written apart from the package.
+
+
+def clip_by_rule(problem: Problem) -> float:
+    """Half of the longest gradient that a row can have, for numbers 0.35 of it."""
+    longest = LARGEST_SLOPES[problem.loss.name] * math.hypot(problem.x_norm, problem.intercept)
+    return (0.35 if problem.loss.labels == "real" else 0.5) * longest
 
 
 def plain_rows(problem: Problem, X: Array) -> Array:

@@ -10,6 +10,7 @@ from gradient_cases import (
     BUDGET,
     LOSSES,
     N,
+    clip_by_rule,
     each_loss,
     each_relation,
     facts,
@@ -36,10 +37,14 @@ from dperm_audit.gates import SilentGate
 plain = partial(DPGD, standardise=False)
 ALL = [np.arange(N)] * 9
 SETTINGS = [
-    plain(steps=9, step_size=0.8),
-    plain(steps=9, step_size=0.8, momentum=0.0, tail_average=0.0, adaptive=False),
-    plain(steps=9, step_size=0.5, momentum=0.9, tail_average=1.0, clip=0.3),
-    plain(steps=9, step_size=0.5, accounting="paper"),
+    (plain(steps=9, step_size=0.8), clip_by_rule),
+    (plain(steps=9, step_size=0.8, clip=None), lambda problem: None),
+    (
+        plain(steps=9, step_size=0.8, momentum=0.0, tail_average=0.0, adaptive=False, clip=None),
+        lambda problem: None,
+    ),
+    (plain(steps=9, step_size=0.5, momentum=0.9, tail_average=1.0, clip=0.3), lambda problem: 0.3),
+    (plain(steps=9, step_size=0.5, accounting="paper"), lambda problem: None),
 ]
 
 
@@ -48,10 +53,10 @@ def test_clipped_descent_is_descent_on_the_hard_clip():
     X, y = rows_of(Logistic())
     r, C = 0.9, 0.3
     X *= r / np.linalg.norm(X, axis=1, keepdims=True)
-    settings = {"steps": 9, "step_size": 0.8, "adaptive": False}
+    settings = {"steps": 9, "step_size": 0.8, "adaptive": False, "clip": None}
 
     def weights(loss, **more):
-        problem, mechanism = facts(loss, x_norm=r, intercept=0.0, l2=0.0), plain(**settings, **more)
+        problem, mechanism = facts(loss, x_norm=r, intercept=0.0, l2=0.0), plain(**{**settings, **more})
         return run(mechanism, problem, X, y, gate=ScriptedGate(strength=1.0)).weights
 
     clipped, cut = weights(Logistic(), clip=C), weights(HardClippedLogistic(C / r))
@@ -60,9 +65,11 @@ def test_clipped_descent_is_descent_on_the_hard_clip():
 
 
 @pytest.mark.cover(1)
-@pytest.mark.parametrize("mechanism", SETTINGS, ids=["default", "plain", "clip", "paper"])
+@pytest.mark.parametrize(
+    ("mechanism", "clip"), SETTINGS, ids=["default", "no clip", "plain", "clip", "paper"]
+)
 @each_loss
-def test_without_noise_it_is_a_plain_loop(loss, mechanism):
+def test_without_noise_it_is_a_plain_loop(loss, mechanism, clip):
     problem, (X, y) = facts(loss), rows_of(loss)
     plan = mechanism.plan(problem, BUDGET)
     outcome = run(mechanism, problem, X, y, gate=SilentGate())
@@ -76,7 +83,7 @@ def test_without_noise_it_is_a_plain_loop(loss, mechanism):
         l2=plan.settings["l2_used"],
         momentum=mechanism.momentum,
         tail=max(1, round(9 * mechanism.tail_average)),
-        clip=mechanism.clip,
+        clip=clip(problem),
     )
     np.testing.assert_allclose(outcome.weights, expected, rtol=1e-5, atol=1e-6)
     assert np.linalg.norm(outcome.weights) > 0.01
@@ -86,7 +93,7 @@ def test_without_noise_it_is_a_plain_loop(loss, mechanism):
 
 def test_the_split_changes_nothing_without_noise():
     problem, (X, y) = facts(Logistic()), rows_of(Logistic())
-    whole = run(plain(steps=9, step_size=0.8), problem, X, y, gate=SilentGate())
+    whole = run(plain(steps=9, step_size=0.8, clip=None), problem, X, y, gate=SilentGate())
     split = run(plain(steps=9, step_size=0.8, split=0.4), problem, X, y, gate=SilentGate())
     np.testing.assert_allclose(split.weights, whole.weights, rtol=1e-5)  # float64 and float32
     assert [record.name for record in split.records[:2]] == ["dp-gd label statistic", "dp-gd gradient"]
@@ -98,12 +105,13 @@ def test_the_split_changes_nothing_without_noise():
     "mechanism",
     [
         plain(steps=6),
-        plain(steps=6, adaptive=False),
+        plain(steps=6, clip=None),
+        plain(steps=6, clip=None, adaptive=False),
         plain(steps=6, clip=0.4),
         plain(steps=6, split=0.5),
-        DPGD(steps=6, standardise=True),
+        DPGD(steps=6, clip=None, standardise=True),
     ],
-    ids=["adaptive", "fixed", "clip", "split", "standardise"],
+    ids=["default", "adaptive", "fixed", "clip", "split", "standardise"],
 )
 def test_all_passages_together_cost_the_budget_and_no_more(mechanism, neighbours):
     """From the records alone, by the textbook formula: the sum of squares is mu squared on any trajectory."""
@@ -115,15 +123,15 @@ def test_all_passages_together_cost_the_budget_and_no_more(mechanism, neighbours
         assert gaussian_delta(total, BUDGET.epsilon) <= BUDGET.delta
         assert gaussian_delta(total, BUDGET.epsilon) >= 0.9999 * BUDGET.delta
         assert gaussian_delta(1.01 * total, BUDGET.epsilon) > BUDGET.delta
-    if mechanism.adaptive and mechanism.clip is None:
-        scales = [[record.noise_scale for record in outcome.records] for outcome in outcomes]
-        assert scales[0][-1] != scales[1][-1]
+    scales = [[record.noise_scale for record in outcome.records] for outcome in outcomes]
+    follows = mechanism.split > 0 or (mechanism.adaptive and mechanism.clip is None)
+    assert (scales[0][-1] != scales[1][-1]) == follows
 
 
 @pytest.mark.cover(2)
 @each_relation
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-@pytest.mark.parametrize("clip", [None, 0.4])
+@pytest.mark.parametrize("clip", [None, 0.4, "auto"])
 def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(loss, clip, neighbours):
     problem, (X, y) = facts(loss, neighbours=neighbours), rows_of(loss)
     mechanism = plain(steps=6, clip=clip)
@@ -159,20 +167,22 @@ def test_opposite_rows_attain_the_sensitivity():
 
 def test_the_noise_grows_with_the_weights_only_where_it_may():
     problem, budget = facts(Logistic()), BUDGET
-    plan = plain(steps=4).plan(problem, budget)
-    small, large = (plain(steps=4)._noise(plan, norm).scale for norm in (0.0, 50.0))
+    unclipped = plain(steps=4, clip=None)
+    plan = unclipped.plan(problem, budget)
+    small, large = (unclipped._noise(plan, norm).scale for norm in (0.0, 50.0))
     assert small < 0.6 * large
     assert large <= plan.noise.scale
-    clipped = plain(steps=4, clip=0.7)
-    plan = clipped.plan(problem, budget)
-    assert clipped._noise(plan, 0.0) == clipped._noise(plan, 50.0) == plan.noise
+    for clipped in (plain(steps=4, clip=0.7), plain(steps=4)):
+        plan = clipped.plan(problem, budget)
+        assert clipped._noise(plan, 0.0) == clipped._noise(plan, 50.0) == plan.noise
 
 
 def test_float_error_of_large_weights_is_part_of_the_sensitivity():
     """Under add-remove, where rows move places; when one is replaced the rows that are shared round alike."""
     problem = replace(facts(Logistic()), neighbours=Neighbours.ADD_REMOVE)
-    plan = plain(steps=4, adaptive=False).plan(problem, BUDGET)
-    usual, huge = (plain(steps=4, adaptive=False)._noise(plan, norm).sensitivity for norm in (1.0, 1e9))
+    mechanism = plain(steps=4, adaptive=False, clip=None)
+    plan = mechanism.plan(problem, BUDGET)
+    usual, huge = (mechanism._noise(plan, norm).sensitivity for norm in (1.0, 1e9))
     assert usual > problem.gradient_gap
     assert huge > usual
     assert huge - problem.gradient_gap >= 2 * N * problem.gradient_error(N, 1e9)
@@ -272,6 +282,8 @@ def test_the_public_rule_fills_in_what_is_left_open():
         {"momentum": -0.1},
         {"clip": -1.0},
         {"clip": math.inf},
+        {"clip": "half"},
+        {"clip": True},
         {"tail_average": 1.5},
         {"adaptive": "yes"},
         {"split": 1.0},
@@ -320,16 +332,19 @@ def test_the_tight_noise_is_below_the_printed_one():
     for epsilon, ratio in ((0.05, 1.363), (0.1, 1.321), (1.0, 1.190)):
         budget = Budget(epsilon, 1e-8)
         tight, paper = (
-            plain(steps=50, accounting=kind).plan(problem, budget).noise.scale for kind in ("tight", "paper")
+            plain(steps=50, accounting=kind, clip=None).plan(problem, budget).noise.scale
+            for kind in ("tight", "paper")
         )
         assert paper / tight == pytest.approx(ratio / 1.004, rel=1e-3)  # the allowance for float32 blocks
 
 
-def test_each_relation_has_its_own_sensitivity():
-    both = [plain(steps=5).plan(facts(Logistic(), neighbours=n), BUDGET).noise for n in Neighbours]
+@pytest.mark.parametrize(("clip", "share"), [(None, 1.0), ("auto", 0.5)])
+def test_each_relation_has_its_own_sensitivity(clip, share):
+    mechanism = plain(steps=5, clip=clip)
+    both = [mechanism.plan(facts(Logistic(), neighbours=n), BUDGET).noise for n in Neighbours]
     # Replace-one allows for float32 blocks, of as many rows as there are here.
     allowed = 1 + FLOAT32.block_error(N) / 2 + 1e-4
     assert 1 < both[0].sensitivity / (2 * both[1].sensitivity) <= allowed
     assert both[0].scale / both[1].scale == pytest.approx(both[0].sensitivity / both[1].sensitivity, rel=1e-6)
-    expected = 2 * facts(Logistic()).row_norm * math.sqrt(5) / gaussian_mu(BUDGET)
+    expected = share * 2 * facts(Logistic()).row_norm * math.sqrt(5) / gaussian_mu(BUDGET)
     assert both[1].scale == pytest.approx(expected / 2, rel=1e-6)

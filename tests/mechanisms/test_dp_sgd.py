@@ -7,6 +7,7 @@ import pytest
 from gradient_cases import (
     BUDGET,
     N,
+    clip_by_rule,
     each_loss,
     each_relation,
     facts,
@@ -41,7 +42,7 @@ def drawn(mechanism, steps, seed=3, n=N):
 
 
 @pytest.mark.cover(1)
-@pytest.mark.parametrize("clip", [None, 0.3])
+@pytest.mark.parametrize("clip", [None, 0.3, "auto"])
 @each_loss
 def test_without_noise_it_is_a_plain_loop_over_the_batches(loss, clip):
     problem, (X, y) = facts(loss), rows_of(loss)
@@ -58,7 +59,7 @@ def test_without_noise_it_is_a_plain_loop_over_the_batches(loss, clip):
         l2=plan.settings["l2_used"],
         momentum=0.3,
         tail=5,
-        clip=clip,
+        clip=clip_by_rule(problem) if clip == "auto" else clip,
     )
     np.testing.assert_allclose(outcome.weights, expected, rtol=1e-5, atol=1e-6)
     assert np.linalg.norm(outcome.weights) > 0.01
@@ -192,8 +193,8 @@ def test_a_source_that_is_neither_secure_nor_seeded_is_refused(kind):
 def test_gradients_are_clipped_and_steps_are_long_unless_asked_otherwise(kind):
     problem = facts(Logistic(), neighbours=Neighbours.ADD_REMOVE)
     plan = kind(steps=20).plan(problem, BUDGET)
-    assert plan.settings["clip"] == plan.descent.clip == pytest.approx(0.4 * problem.gradient_bound)
-    assert plan.noise.sensitivity == pytest.approx(0.4 * problem.gradient_bound, rel=1e-6)
+    assert plan.settings["clip"] == plan.descent.clip == pytest.approx(0.5 * problem.gradient_bound)
+    assert plan.noise.sensitivity == pytest.approx(0.5 * problem.gradient_bound, rel=1e-6)
     assert plan.settings["step_size"] == pytest.approx(8 * 0.5 / (0.25 * problem.row_norm**2))
     for other in (kind(steps=20, clip=None), kind(steps=20, accounting="paper")):
         plan = other.plan(problem, BUDGET)
@@ -247,9 +248,10 @@ def test_sampling_never_needs_less_noise_on_the_mean_than_full_batches():
     from dperm.mechanisms.gradient.dp_gd import DPGD
 
     problem, budget = facts(Logistic(), n_rows=40_000), Budget(0.5, 1e-8)
-    full = DPGD(steps=50, standardise=False).plan(problem, budget).noise.scale / 40_000
-    sampled = plain(steps=50, clip=None).plan(problem, budget).noise.scale / 4_000
-    assert full * (1 - 5e-3) <= sampled <= 1.1 * full
+    for clip in (None, "auto"):
+        full = DPGD(steps=50, standardise=False, clip=clip).plan(problem, budget).noise.scale / 40_000
+        sampled = plain(steps=50, clip=clip).plan(problem, budget).noise.scale / 4_000
+        assert full * (1 - 5e-3) <= sampled <= 1.1 * full
 
 
 def test_the_smallest_certified_delta_is_priced_too():

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from gradient_cases import BUDGET, N, facts, plain_descent, rows_of, run
+from gradient_cases import BUDGET, N, clip_by_rule, facts, plain_descent, rows_of, run
 
 from dperm.errors import NotCertified, Unsupported
 from dperm.losses import Logistic, Softmax
@@ -18,9 +18,11 @@ BY_THEOREM = Budget(0.5, 1e-5)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=lambda loss: loss.name)
-def test_without_noise_it_is_a_plain_loop_over_single_rows(loss):
+@pytest.mark.parametrize(("accounting", "clip"), [("paper", lambda problem: None), ("tight", clip_by_rule)])
+def test_without_noise_it_is_a_plain_loop_over_single_rows(loss, accounting, clip):
     problem, (X, y) = facts(loss), rows_of(loss)
-    mechanism = DPSGDAdv(steps=200, step_size=0.5, radius=2.0, momentum=0.0, accounting="paper")
+    settings = {"steps": 200, "step_size": 0.5, "radius": 2.0, "momentum": 0.0}
+    mechanism = DPSGDAdv(**settings, accounting=accounting, standardise=False)
     plan = mechanism.plan(problem, BY_THEOREM)
     outcome = run(mechanism, problem, X, y, BY_THEOREM, gate=SilentGate(3))
     gate = Gate.seeded(3)
@@ -34,7 +36,7 @@ def test_without_noise_it_is_a_plain_loop_over_single_rows(loss):
         l2=plan.settings["l2_used"],
         momentum=0.0,
         tail=50,
-        clip=None,
+        clip=clip(problem),
         radius=2.0,
     )
     np.testing.assert_allclose(outcome.weights, expected, rtol=1e-5, atol=1e-6)
@@ -50,7 +52,7 @@ def test_the_noise_is_the_theorems_and_its_exact_cost_is_below_the_budget():
     assert plan.not_certified is None
     unit = plan.noise.padded(plan.noise.sensitivity) / 2
     assert fixed_size_epsilon(plan.noise.scale / unit, 1, 100, T, 1e-5) < 0.5
-    tight = DPSGDAdv(steps=T, accounting="tight", standardise=False).plan(problem, budget)
+    tight = DPSGDAdv(steps=T, accounting="tight", clip=None, standardise=False).plan(problem, budget)
     assert tight.noise.scale < plan.noise.scale / 2
 
 

@@ -7,6 +7,7 @@ import pytest
 from gradient_cases import (
     BUDGET,
     N,
+    clip_by_rule,
     each_loss,
     each_relation,
     facts,
@@ -30,10 +31,12 @@ from dperm_audit.gates import SilentGate
 
 @pytest.mark.cover(1)
 @pytest.mark.parametrize("size", [1, 20])
+@pytest.mark.parametrize("clip", [None, "auto"])
 @each_loss
-def test_without_noise_it_is_a_plain_loop_over_the_batches(loss, size):
+def test_without_noise_it_is_a_plain_loop_over_the_batches(loss, size, clip):
     problem, (X, y) = facts(loss), rows_of(loss)
-    mechanism = PSGD(steps=8, step_size=3.0, batch_size=size, radius=1.2, momentum=0.0, standardise=False)
+    settings = {"steps": 8, "step_size": 3.0, "batch_size": size, "radius": 1.2, "momentum": 0.0}
+    mechanism = PSGD(**settings, clip=clip, standardise=False)
     plan = mechanism.plan(problem, BUDGET)
     silent = SilentGate(3)
     outcome = run(mechanism, problem, X, y, gate=silent)
@@ -48,7 +51,7 @@ def test_without_noise_it_is_a_plain_loop_over_the_batches(loss, size):
         l2=plan.settings["l2_used"],
         momentum=0.0,
         tail=2,
-        clip=None,
+        clip=clip and clip_by_rule(problem),
         radius=1.2,
     )
     np.testing.assert_allclose(outcome.weights, expected, rtol=1e-5, atol=1e-6)
@@ -71,12 +74,13 @@ def test_one_step_costs_the_exact_price_of_a_hidden_sample(neighbours):
     assert delta(0.98) > budget.delta
 
 
-@pytest.mark.cover(1)
+@pytest.mark.cover(2)
 @each_relation
+@pytest.mark.parametrize("clip", [None, "auto"])
 @each_loss
-def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(loss, neighbours):
+def test_neighbours_stay_within_the_declared_sensitivity_at_every_step(loss, clip, neighbours):
     problem, (X, y) = facts(loss, neighbours=neighbours), rows_of(loss)
-    mechanism = PSGD(steps=6, batch_size=100, standardise=False)
+    mechanism = PSGD(steps=6, batch_size=100, clip=clip, standardise=False)
     seed = 4  # the last row is in the first batch, at zero weights, where no gradient vanishes
     distance, declared = replayed_distances(mechanism, problem, (X, y), neighbour(problem, X, y, N - 1), seed)
     gate = Gate.seeded(seed)
@@ -120,6 +124,7 @@ def test_standardising_works_and_costs_noise():
 def test_defaults_are_stated_in_the_plan():
     plan = PSGD().plan(facts(Logistic(), n_rows=1005), Budget(1.0, 1e-6))
     assert plan.settings["batch_size"] == 101
+    assert plan.settings["clip"] == pytest.approx(clip_by_rule(facts(Logistic())))
     assert plan.settings["radius"] == pytest.approx(10 / facts(Logistic()).row_norm)
     assert plan.settings["steps"] == plan.releases
 
@@ -164,7 +169,7 @@ def test_n_squared_steps_do_not_start_unasked():
 def test_noise_for_the_mean_of_all_rows_is_too_little_for_the_mean_of_a_batch():
     """A benchmark put 4R sqrt(T ln(1/delta)) / (n eps) on the mean of 50 of 36,000 rows."""
     problem, budget = facts(Logistic(), n_rows=36_000), Budget(1.0, 1 / 36_000**2)
-    plan = PSGD(steps=100, batch_size=50, standardise=False).plan(problem, budget)
+    plan = PSGD(steps=100, batch_size=50, clip=None, standardise=False).plan(problem, budget)
     theirs = 4 * problem.gradient_bound * math.sqrt(100 * math.log(1 / budget.delta)) / 36_000
     assert plan.noise.scale / 50 > 3 * theirs
     mu = 2 * problem.gradient_bound / (50 * theirs)  # one step of theirs, its batch known

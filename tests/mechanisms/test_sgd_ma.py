@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from gradient_cases import BUDGET, N, each_loss, facts, plain_descent, rows_of, run
+from gradient_cases import BUDGET, N, clip_by_rule, each_loss, facts, plain_descent, rows_of, run
 
 from dperm.errors import NotCertified
 from dperm.losses import Logistic
@@ -17,9 +17,10 @@ from dperm_audit.gates import SilentGate
 
 
 @each_loss
-def test_without_noise_it_is_a_plain_loop_over_the_batches(loss):
+@pytest.mark.parametrize("clip", [0.6, "auto"])
+def test_without_noise_it_is_a_plain_loop_over_the_batches(loss, clip):
     problem, (X, y) = facts(loss), rows_of(loss)
-    mechanism = SGDMA(steps=20, step_size=0.8, rate=0.1, clip=0.6, standardise=False)
+    mechanism = SGDMA(steps=20, step_size=0.8, rate=0.1, clip=clip, standardise=False)
     plan = mechanism.plan(problem, BUDGET)
     outcome = run(mechanism, problem, X, y, gate=SilentGate(3))
     gate = Gate.seeded(3)
@@ -33,7 +34,7 @@ def test_without_noise_it_is_a_plain_loop_over_the_batches(loss):
         l2=plan.settings["l2_used"],
         momentum=mechanism.momentum,
         tail=5,
-        clip=0.6,
+        clip=clip_by_rule(problem) if clip == "auto" else clip,
     )
     np.testing.assert_allclose(outcome.weights, expected, rtol=1e-5, atol=1e-6)
     assert np.linalg.norm(outcome.weights) > 0.01

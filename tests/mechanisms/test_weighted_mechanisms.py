@@ -1,6 +1,7 @@
 """Every mechanism either takes weights, with the price of the loss scaled by the largest one, or says why not."""
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -93,7 +94,15 @@ class Light(Weighted):
 )
 @pytest.mark.parametrize("relation", list(Neighbours), ids=lambda relation: relation.value)
 def test_heavy_rows_stay_within_the_sensitivity_and_without_its_factor_do_not(name, relation):
-    check_heavy_rows(name, relation, HuberHinge(0.5), HEAVIEST * FACTS["l2"])
+    changes = {"clip": None} if name == "dp-gd" else {}
+    check_heavy_rows(name, relation, HuberHinge(0.5), HEAVIEST * FACTS["l2"], changes=changes)
+
+
+@pytest.mark.parametrize("relation", list(Neighbours), ids=lambda relation: relation.value)
+def test_gradients_of_heavy_rows_are_clipped_whatever_bound_the_clip_is_a_half_of(relation):
+    for kind in (Weighted, Light):
+        shares = shares_of("dp-gd", kind, HuberHinge(0.5), l2=HEAVIEST * FACTS["l2"], relation=relation)
+        assert 0.9 < max(shares) <= 1
 
 
 @pytest.mark.parametrize("name", ["rsgd-ar", "rsgd", "nsgd", "output-gd", "bolt-on"])
@@ -103,23 +112,28 @@ def test_heavy_rows_of_a_clipped_loss_too(name):
         check_heavy_rows(name, relation, Logistic(), 1e-3, SoftClippedLogistic(0.35, 0.7))
 
 
-def check_heavy_rows(name, relation, base, l2, trained=None):
-    facts = {**FACTS, "l2": l2, "neighbours": relation}
-    found = {}
-    for kind in (Weighted, Light):
-        problem = Problem(loss=kind(base, HEAVIEST), **facts)
-        plan = short_plan(resolve(name), problem, BUDGET, {}, BRIEF)
-        assert plan is not None
-        assert plan.problem.loss == kind(trained or base, HEAVIEST)
-        reports = [
-            replay(plan.mechanism, plan.problem, BUDGET, pair, 0, plan, all_of_it=False)
-            for pair in pairs(plan.problem)
-        ]
-        found[kind] = max(report.largest_share for report in reports)
-        if kind is Weighted:
-            assert all(report.passed for report in reports), [str(report) for report in reports]
+def check_heavy_rows(name, relation, base, l2, trained=None, changes=MappingProxyType({})):
+    found = {
+        kind: max(shares_of(name, kind, base, trained, changes, l2=l2, relation=relation))
+        for kind in (Weighted, Light)
+    }
     assert found[Weighted] <= 1 + 1e-9
     assert found[Light] > 1.5
+
+
+def shares_of(name, kind, base, trained=None, changes=MappingProxyType({}), *, l2, relation):
+    """The largest distance of every pair of neighbours, as a share of what was declared."""
+    problem = Problem(loss=kind(base, HEAVIEST), **{**FACTS, "l2": l2, "neighbours": relation})
+    plan = short_plan(resolve(name), problem, BUDGET, changes, BRIEF)
+    assert plan is not None
+    assert plan.problem.loss == kind(trained or base, HEAVIEST)
+    reports = [
+        replay(plan.mechanism, plan.problem, BUDGET, pair, 0, plan, all_of_it=False)
+        for pair in pairs(plan.problem)
+    ]
+    if kind is Weighted:
+        assert all(report.passed for report in reports), [str(report) for report in reports]
+    return [report.largest_share for report in reports]
 
 
 def test_a_weight_alone_is_hidden_too():

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dperm.engine import Rows
 
 
-ROWS_PER_STEP = 150.0  # times mu, for each step of 1 / smoothness
+ROWS_PER_STEP = 1060.0  # times mu and the root of the columns, for each step of 1 / smoothness
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,8 +72,9 @@ class DPCD(Mechanism):
         return True
 
     def _path(self, problem: Problem, mu: float) -> float:
-        """Steps of all passes together: as the noise falls, longer."""
-        return 2 / problem.neighbours.rows_changed * problem.n_rows * mu / ROWS_PER_STEP
+        """Steps of all passes together: the longer, the less noise there is and the less of a row a column has."""
+        clarity = 2 / problem.neighbours.rows_changed * problem.n_rows * mu
+        return clarity * math.sqrt(problem.n_columns) / ROWS_PER_STEP
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> CoordinatesPlan:
         mu = mu_left(budget, mu_spent)

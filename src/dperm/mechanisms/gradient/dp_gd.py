@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dperm.errors import InvalidInput, NotCertified
 from dperm.losses import Logistic
-from dperm.mechanisms.gradient.family import TRAJECTORY, GradientMechanism, GradientPlan
+from dperm.mechanisms.base import Plan
+from dperm.mechanisms.gradient.family import TRAJECTORY, GradientMechanism, GradientPlan, gap, row_bound
 from dperm.mechanisms.inference import WeightNoise, in_steps
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.pricing import TIGHT, gaussian_noise, gaussian_price, mu_left, shortfall
-from dperm.planning.rules import check_flag, check_share, setting
+from dperm.planning.rules import AUTO, check_flag, check_share, setting
 from dperm.planning.sensitivity import (
     SMALLEST_TERM,
     gradient_gap,
@@ -53,13 +54,16 @@ class DPGD(GradientMechanism):
         By default a public rule of the number of rows and coefficients, the budget and the loss.
     momentum : float
         Share of the last move that is repeated; a given ``step_size`` is not lowered for it.
-    clip : float, optional
-        Scale the gradient of each row down to this norm. It biases the gradient and lowers the noise.
+    clip : float, "auto" or None
+        Scale the gradient of each row down to this norm. It biases the gradient and lowers the noise. "auto" is half of
+        the bound on a row's gradient (0.35 for numbers), and None with ``split``, for intervals and with the accounting
+        of the paper; None never clips.
     tail_average : float
         Share of the iterates, the last ones, whose mean is released; 0 releases the last one.
     adaptive : bool
         Let the noise follow the norm of the current weights, which is public: logistic gradients lie closer
-        together at small weights. No effect with ``clip``, with other losses and in the paper's accounting.
+        together at small weights. No effect where gradients are clipped, with other losses and with the accounting of
+        the paper.
     split : float
         Share of the budget, in mu squared, for the part of the logistic gradient that does not depend on
         the weights. It is released once; every step then queries the remainder alone.
@@ -89,7 +93,7 @@ class DPGD(GradientMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.split > 0 and (self.clip is not None or self.accounting == "paper"):
+        if self.split > 0 and (self.clip not in (None, AUTO) or self.accounting == "paper"):
             raise InvalidInput("split belongs to unclipped gradients and accounting='tight'.")
 
     def misfit(self, problem: Problem) -> str | None:
@@ -99,33 +103,44 @@ class DPGD(GradientMechanism):
 
     def misfit_of_intervals(self, problem: Problem) -> str | None:
         reason = super().misfit_of_intervals(problem)
-        if reason is None and self.clip is not None:
+        if reason is None and self.clip not in (None, AUTO):
             return "clipped gradients lead to other coefficients than those of the loss; set clip=None"
         return reason
 
     def whole_sums(self) -> bool:
         """Remainders are differences of sums: they may be so small that coarse sums would drown them."""
-        return self.split == 0 and (self.clip is None or self.clip >= SMALLEST_TERM)
+        coarse = not isinstance(self.clip, float | int) or self.clip >= SMALLEST_TERM
+        return self.split == 0 and coarse
 
-    def _follows_weights(self, problem: Problem) -> bool:
+    def clip_norm(self, problem: Problem) -> float | None:
+        return super().clip_norm(problem) if self.split == 0 else None
+
+    def follows_weights(self, problem: Problem, clip: float | None) -> bool:
         """Whether the sensitivity of a step is that at its weights."""
-        tight = self.clip is None and self.accounting == "tight"
+        tight = clip is None and self.accounting == "tight"
         return self.adaptive and tight and type(problem.loss) is Logistic
 
-    def _rounding(self, problem: Problem, weight_norm: float) -> float:
+    def _rounding(self, problem: Problem, clip: float | None, weight_norm: float = 0.0) -> float:
         if not self.whole_sums():
             return sum_error(problem, weight_norm)
-        follows = self._follows_weights(problem)
-        return whole_sum_error(problem, weight_norm, self.clip, exact_margins=follows)
+        follows = self.follows_weights(problem, clip)
+        return whole_sum_error(problem, weight_norm, clip, exact_margins=follows)
+
+    def _plan_inferring(self, problem: Problem, budget: Budget) -> Plan:
+        if self.clip is None:
+            return super()._plan_inferring(problem, budget)
+        self._check_intervals(problem)
+        return replace(replace(self, clip=None)._plan_inferring(problem, budget), mechanism=self)
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> DPGDPlan:
         mu = mu_left(budget, mu_spent)
         steps, step_size = self.rule(problem, mu)
         descent = self.descent(problem, np.full(steps, step_size), problem.n_rows)
-        largest = self.gap(problem) + self._rounding(problem, 0.0)
+        clip = descent.clip
+        largest = gap(problem, clip) + self._rounding(problem, clip)
         paper = self.accounting == "paper"
         if paper:
-            printed = problem.n_rows * yu_gd_noise(self.row_bound(problem), problem.n_rows, steps, budget)
+            printed = problem.n_rows * yu_gd_noise(row_bound(problem, clip), problem.n_rows, steps, budget)
             step_mu = gaussian_noise(largest, problem.dimension, 1.0).scale / printed
         else:
             step_mu = mu * math.sqrt((1 - self.split) / steps)
@@ -153,14 +168,15 @@ class DPGD(GradientMechanism):
         )
 
     def _noise(self, plan: DPGDPlan, weight_norm: float) -> GaussianNoise:
-        problem = plan.problem
-        rounding = self._rounding(problem, weight_norm)
+        problem, clip = plan.problem, plan.descent.clip
+        rounding = self._rounding(problem, clip, weight_norm)
         if plan.statistic_mu > 0:  # the remainder is the difference of two computed sums
             return gaussian_noise(
                 remainder_gap(problem, weight_norm) + 2 * rounding, problem.dimension, plan.step_mu
             )
-        gap = gradient_gap(problem, weight_norm) if self._follows_weights(problem) else self.gap(problem)
-        return gaussian_noise(gap + rounding, problem.dimension, plan.step_mu)
+        follows = self.follows_weights(problem, clip)
+        apart = gradient_gap(problem, weight_norm) if follows else gap(problem, clip)
+        return gaussian_noise(apart + rounding, problem.dimension, plan.step_mu)
 
     def weight_noise(
         self, problem: Problem, used: Mapping[str, Any], noise_scale: float
@@ -179,7 +195,7 @@ class DPGD(GradientMechanism):
         exact = engine.gradient_sum(plans[0].problem.loss, np.zeros((engine.n_columns, len(plans))))
         noises = [
             gaussian_noise(
-                label_statistic_gap(plan.problem) + self._rounding(plan.problem, 0.0),
+                label_statistic_gap(plan.problem) + self._rounding(plan.problem, None),
                 plan.problem.dimension,
                 plan.statistic_mu,
             )

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaln, log_ndtr, logsumexp
 
-from dperm.mechanisms.base import Plan
 from dperm.mechanisms.gradient.family import SampledGradientMechanism, SampledPlan
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import REMOVED, WorstCase
 from dperm.planning.pricing import mu_left
-from dperm.planning.rules import AUTO, check_positive, setting
+from dperm.planning.rules import setting
 from dperm.planning.sampling import PoissonSampling, check_rate
 from dperm.privacy import Budget
 from dperm.privacy.renyi import epsilon_cks
@@ -28,36 +27,17 @@ TIGHT_POISSON = "privacy-loss distributions of Poisson samples"
 ORDERS = (*(1 + tenth / 10 for tenth in range(1, 100)), *range(11, 64), 128, 256, 512, 1024)
 """Of the Rényi divergences in the paper's own price: those of dp-accounting and of TensorFlow Privacy before it."""
 TERMS = 1000
-CLIP = 0.4  # of the bound on a row's gradient
-
-
-def check_clip(name: str, value: object) -> None:
-    if value is not None and not (isinstance(value, str) and value == AUTO):
-        check_positive(name, value)
 
 
 @dataclass(frozen=True)
 class PoissonMechanism(SampledGradientMechanism):
-    """Poisson batches, priced by the object that draws them.
+    """Poisson batches, priced by the object that draws them."""
 
-    A ``clip`` of "auto" is 0.4 of the bound on a row's gradient, and none with the accounting of the paper; None never
-    clips.
-    """
-
-    clip: float | str | None = setting(AUTO, check_clip)  # type: ignore[assignment]
     rate: float = setting(0.1, check_rate)
 
     longest_step: ClassVar[float] = 8.0
     route: ClassVar[str] = "poisson"
     paper_accountant: ClassVar[str]
-
-    def clip_norm(self, problem: Problem) -> float | None:
-        if self.clip != AUTO:
-            return self.clip  # type: ignore[return-value]
-        return CLIP * problem.gradient_bound if self.accounting == "tight" else None
-
-    def as_planned(self, plan: Plan) -> Self:
-        return replace(super().as_planned(plan), clip=self.clip_norm(plan.problem))
 
     @abstractmethod
     def step_sizes(self, steps: int, step_size: float) -> Floats:

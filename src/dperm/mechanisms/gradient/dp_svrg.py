@@ -12,10 +12,11 @@ import numpy as np
 
 from dperm.errors import NotCertified
 from dperm.mechanisms.base import Job, Mechanism, Plan
+from dperm.mechanisms.gradient.family import NOISE_MARGIN
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.pricing import gaussian_noise, mu_left
-from dperm.planning.rules import check_count, check_positive, check_share, setting
+from dperm.planning.rules import check_count, check_positive, check_share, setting, within
 from dperm.planning.sampling import PoissonSampling, check_rate
 from dperm.planning.sensitivity import curvature, sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise
@@ -91,14 +92,14 @@ class DPSVRG(Mechanism):
         if self.accounting == "paper":
             raise NotCertified("the paper leaves the constants of its noise open; use accounting='tight'.")
         whole = mu_left(budget, mu_spent)
-        outer = _outer_rule(problem, whole) if self.outer is None else self.outer
+        step = 4 / curvature(problem) if self.step_size is None else self.step_size
+        outer = self._outer_rule(problem, whole, step) if self.outer is None else self.outer
         corrections = outer * (self.inner - 1)
         mu = whole * math.sqrt(self.full_share if corrections else 1.0)
         multiplier = 0.0
         known = math.nextafter(math.hypot(mu, mu_spent), math.inf)
         if corrections:
             multiplier = _noise_multiplier(known, self.rate, corrections, budget, problem.neighbours)
-        step = 4 / curvature(problem) if self.step_size is None else self.step_size
         each = mu / math.sqrt(outer) * (1 - 1e-12)
         return SVRGPlan(
             mechanism=self,
@@ -123,6 +124,11 @@ class DPSVRG(Mechanism):
             whole_mu=known,
         )
 
+    def _outer_rule(self, problem: Problem, mu: float, step: float) -> int:
+        """As many as make the path of descent that long at which noise moves margins by ``NOISE_MARGIN``."""
+        path = NOISE_MARGIN * problem.n_rows * mu / (problem.gradient_gap * problem.row_norm)
+        return within(path / (step * self.inner), 3, 25)
+
     def _cost(self, plan: SVRGPlan) -> Cost:
         full = Gaussian(plan.whole_mu)
         corrections = plan.outer * (plan.inner - 1)
@@ -137,12 +143,6 @@ class DPSVRG(Mechanism):
             _descend(job.plan, engine.select([job.model]), rows.members, gate.part([k]))
             for k, job in enumerate(jobs)
         ]
-
-
-def _outer_rule(problem: Problem, mu: float) -> int:
-    """As many full gradients as leave noise of a tenth of a gradient's bound on each."""
-    share = problem.n_rows * mu * problem.gradient_bound / (10 * problem.gradient_gap)
-    return int(np.clip(round(share**2 / problem.dimension), 3, 25))
 
 
 @lru_cache(maxsize=256)

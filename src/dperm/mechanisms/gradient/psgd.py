@@ -11,7 +11,7 @@ import numpy as np
 
 from dperm.errors import InvalidInput, Unsupported
 from dperm.mechanisms.base import Plan
-from dperm.mechanisms.gradient.family import SampledGradientMechanism, SampledPlan
+from dperm.mechanisms.gradient.family import SampledGradientMechanism, SampledPlan, row_bound
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.pricing import mu_left
@@ -77,7 +77,9 @@ class ProjectedSGD(SampledGradientMechanism):
             noise_multiplier = sampling.noise_multiplier(problem.n_rows, steps, budget, mu_spent)
         noise_norm = math.sqrt(dimension) * noise_multiplier * unit / size
         radius = self.radius or RADIUS / problem.row_norm
-        first = self.step_size or 2 * radius / math.hypot(self.row_bound(problem), noise_norm)
+        first = self.step_size or 2 * radius / math.hypot(
+            row_bound(problem, self.clip_norm(problem)), noise_norm
+        )
         descent = self.descent(problem, first / np.sqrt(np.arange(1, steps + 1)), size, radius)
         reached = None
         if paper and not self.paper_proves:

@@ -18,6 +18,7 @@ from dperm.errors import Unsupported
 from dperm.losses import Logistic
 from dperm.mechanisms import Mechanism
 from dperm.mechanisms.gradient.dp_gd import DPGD
+from dperm.mechanisms.gradient.family import gap
 from dperm.mechanisms.inference import Curvature
 from dperm.models.intervals.first_order import Equation
 from dperm.models.synthetic_rows import spanned
@@ -76,8 +77,8 @@ def _descent(
             "right; use mechanism='objective', or more steps."
         )
     noise = noise_scale
-    if mechanism._follows_weights(problem):  # those that were released stand for the last ones
-        noise *= gradient_gap(problem, float(np.linalg.norm(weights))) / mechanism.gap(problem)
+    if mechanism.follows_weights(problem, used["clip"]):  # those that were released stand for the last ones
+        noise *= gradient_gap(problem, float(np.linalg.norm(weights))) / gap(problem, used["clip"])
     if type(problem.loss) is Logistic and _wandering(problem, used, kept, noise, curvature) > MOST_WANDERING:
         raise Unsupported(
             "the noise of single steps took descent so far that the loss bends on the way, and no interval is right; "
