@@ -220,9 +220,11 @@ def test_rows_beyond_the_bound_that_are_kept_are_caught(monkeypatch: pytest.Monk
     assert "distance" in found
 
 
-def test_a_clip_that_is_not_shared_out_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("clip", [0.4, "auto"])
+def test_a_clip_that_is_not_shared_out_is_caught(monkeypatch: pytest.MonkeyPatch, clip: float | str) -> None:
     def clipped(plan: Plan) -> bool:
-        return plan.settings["clip"] is not None
+        longest = clip != "auto" or plan.problem.loss.unweighted == Linear()  # as long as the clip is half of
+        return longest and plan.mechanism.settings["clip"] == clip
 
     found = failed("dp-gd", clipped, monkeypatch, Stored, "__post_init__", lambda self, clip_share: None)
     assert found == {"distance"}

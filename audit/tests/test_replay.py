@@ -74,7 +74,7 @@ def test_every_declared_label_and_relation_is_replayed(name: str) -> None:
         assert any(map(has_recomputation, plans))
         assert any(plan.standardisation is not None for plan in plans)
     if "clip" in mechanism.settings:
-        assert any(plan.mechanism.clip is not None for plan in plans)
+        assert {plan.mechanism.clip for plan in plans} == {"auto", 0.4, None}
     problems = [plan.problem for plan in plans if plan.inference is None]
     fitting = {
         (type(loss), relation)

@@ -123,9 +123,10 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_table(tiny, monkeypatch, c
         whole = count_batches(patch)
         assert reproduce(tiny / "whole", "rsgd-fig1") == 0
     with monkeypatch.context() as patch:
-        first = count_batches(patch, fail_after=7)
+        finished = whole.index("RSGD-AR, as published") + 1
+        first = count_batches(patch, fail_after=finished)
         assert reproduce(tiny / "stopped", "rsgd-fig1") == 130
-        assert len(first) == 7
+        assert len(first) == finished
     assert "goes on from there" in capsys.readouterr().err
     second = count_batches(monkeypatch)
     assert reproduce(tiny / "stopped", "rsgd-fig1") == 0
@@ -140,7 +141,7 @@ def test_items_share_their_runs(tiny, monkeypatch):
     assert reproduce(tiny, "rsgd-fig1") == 0
     alone = len(done)
     assert reproduce(tiny, "frontier") == 0
-    assert set(done[alone:]) == {"auto", "rsgd-ar"}  # the papers' methods and the baselines are there already
+    assert not set(done[alone:]) & set(studies.BASELINES)  # which are there already
     assert reproduce(tiny, "gp-table4") == 0
     before = len(done)
     assert reproduce(tiny, "gp-fig2") == 0
@@ -205,8 +206,8 @@ def test_each_name_leads_to_its_item(name):
     assert item.published
 
 
-def test_quick_is_smaller_than_full_and_full_has_the_papers_repeats():
-    assert (rsgd.FULL.repeats, rsgd.FULL.folds, rsgd.DELTA, rsgd.L2) == (20, 5, 1e-8, 1e-3)
+def test_quick_is_smaller_than_full():
+    assert (rsgd.FULL.folds, rsgd.DELTA, rsgd.L2) == (5, 1e-8, 1e-3)  # the paper's
     for quick, full in ((rsgd.QUICK, rsgd.FULL), (rsgd.KDD_QUICK, rsgd.KDD_FULL)):
         assert set(quick.epsilons) < set(full.epsilons)
         assert quick.repeats <= full.repeats
@@ -218,7 +219,6 @@ def test_quick_is_smaller_than_full_and_full_has_the_papers_repeats():
         assert set(quick.epsilons) <= set(full.epsilons)
         assert quick.n_rows <= full.n_rows
     assert (gp.FULL["adult"].steps, gp.FULL["adult"].rates) == ((50, 200, 800), (0.1, 1.0, 5.0))
-    assert gp.FULL["adult"].folds * gp.FULL["adult"].repeats == 20
 
 
 @pytest.mark.together
@@ -257,7 +257,7 @@ def test_an_ordering_is_ahead_within_noise_or_behind():
 def test_what_is_chosen_on_test_says_so():
     found = gp.configurations(gp.QUICK["adult"], True)
     chosen = [method for method in found.values() if getattr(method, "tuning", "rule") == "oracle"]
-    assert len(chosen) == 3
+    assert len(chosen) == 7  # three are published with a grid, all four have a wide one
     assert all("not private" in configuration.label for configuration in chosen)
 
 

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 import plan_constants
+from dperm.experiments.spec import ORACLE_MARK
 from dperm.planning.outlook import constants
-from dperm_papers.pages.cells import BETWEEN
+from dperm_papers.pages.cells import BETWEEN, Number
 from dperm_papers.pages.files import Results, holds_results, read
 from dperm_papers.pages.markers import files_in, without_markers
 from dperm_papers.pages.reports import CHECKS
 from dperm_papers.pages.writing import filled_pages, pages_in
+from dperm_papers.reproduce.studies import BEST, BY_RULE
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS, SOURCES = ROOT / "docs", (ROOT / "src" / "dperm", ROOT / "papers" / "src")
@@ -252,3 +254,22 @@ def test_every_figure_is_small_and_shown():
 def test_rows_are_named_by_their_first_cells():
     table = read(DOCS / "data" / "text.parquet").table("rcv1")
     assert table.at(f"auto{BETWEEN}256", "ε = 1").number > 50
+
+
+@pytest.mark.together
+@pytest.mark.parametrize("file", ["rsgd-fig1", "rsgd-fig2", "rsgd-fig4", "gp-fig2"])
+def test_no_oracle_of_the_figures_is_below_its_rule(file):
+    """A grid that holds the rule cannot be below it, in any cell."""
+    compared = 0
+    for name, table in read(DOCS / "data" / f"{file}.parquet").tables.items():
+        if table.headings[0] != "method" or "accuracy" not in table.title:
+            continue
+        rows = {str(row[0]): row[1:-1] for row in table.rows}
+        for label in (label for label in rows if label.endswith(BY_RULE)):
+            best = rows[label.removesuffix(BY_RULE) + BEST + ORACLE_MARK]
+            for rule, oracle in zip(rows[label], best, strict=True):
+                if isinstance(rule, Number):
+                    assert isinstance(oracle, Number), (name, label)
+                    assert oracle.number >= rule.number, (name, label)
+                    compared += 1
+    assert compared >= 5

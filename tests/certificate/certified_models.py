@@ -140,9 +140,10 @@ CASES |= {  # rows as they came where a case says so; by default mechanisms stan
         PrivateLinearSVC,
         {"mechanism": DPGD(clip=0.5, steps=9, standardise=False), **REMOVABLE},
     ),
+    "dp-gd, no clip": (PrivateLogisticRegression, {"mechanism": DPGD(clip=None)}),
     "dp-gd, removable": (
         PrivateLogisticRegression,
-        {"mechanism": DPGD(steps=9, standardise=False), **REMOVABLE},
+        {"mechanism": DPGD(clip=None, steps=9, standardise=False), **REMOVABLE},
     ),
     "dp-gd, paper": (PrivateLogisticRegression, {"mechanism": DPGD(accounting="paper", steps=9)}),
     "dp-agd, dear choices": (
@@ -280,7 +281,7 @@ CASES |= {  # rows as they came where a case says so; by default mechanisms stan
 }
 NO_GUARANTEE = ("none", "majority", "objective-pure", "seeded")
 FOLLOW_WEIGHTS = (  # sensitivities that nobody can compute from the file
-    "dp-gd",
+    "dp-gd, no clip",
     "dp-gd, split, standardised",
     "dp-gd, removable",
     "dp-gd, intervals",

@@ -423,6 +423,7 @@ def test_restating_a_release_as_it_is_changes_nothing():
     for case, rows in (
         ("dp-agd", None),
         ("dp-gd", None),
+        ("dp-gd, no clip", None),
         ("dp-svrg", 2),
         ("dp-gd, split, standardised", None),
     ):
@@ -472,7 +473,9 @@ def test_corrections_without_noise_are_rejected(case, only):
 
 
 @pytest.mark.together
-@pytest.mark.parametrize("case", ["dp-gd", "dp-gd, removable", "dp-gd, split, standardised", "one feature"])
+@pytest.mark.parametrize(
+    "case", ["dp-gd, no clip", "dp-gd, removable", "dp-gd, split, standardised", "one feature"]
+)
 def test_steps_all_stated_at_zero_weights_are_rejected(case):
     document = one_feature() if case == "one feature" else document_of(case)
     steps = [r for r in document["certificate"]["releases"] if r["name"] == "dp-gd gradient"]
@@ -486,7 +489,8 @@ def test_steps_all_stated_at_zero_weights_are_rejected(case):
 def one_feature():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(200, 1))
-    model = PrivateLogisticRegression(mechanism=DPGD(steps=12), fit_intercept=False).fit(X, X[:, 0] > 0)
+    mechanism = DPGD(steps=12, clip=None)
+    model = PrivateLogisticRegression(mechanism=mechanism, fit_intercept=False).fit(X, X[:, 0] > 0)
     with tempfile.TemporaryDirectory() as folder:
         save_model(model, Path(folder) / "m.json")
         return read_document(Path(folder) / "m.json")

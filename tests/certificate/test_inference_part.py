@@ -157,6 +157,16 @@ def test_the_recomputation_finds_the_planned_parameter(case):
     assert math.isclose(shares, inference.SQUARES_SHARE if "adassp" in case else inference.SHARE)
 
 
+def test_a_descent_that_clips_by_rule_does_not_for_intervals():
+    document = document_of("dp-gd, intervals")
+    part = document["certificate"]["mechanism"]
+    assert part["asked"]["settings"]["clip"] == "auto"
+    assert part["used"]["clip"] is None
+    part["used"]["clip"] = document_of("dp-gd")["certificate"]["mechanism"]["used"]["clip"]
+    assert part["used"]["clip"] > 0
+    assert not verify(sealed(document)).accepted
+
+
 def test_a_file_without_it_has_no_word_of_it():
     document = document_of("objective, removable")
     assert "inference" not in document

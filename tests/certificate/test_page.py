@@ -202,7 +202,7 @@ def test_a_sound_page_is_headed_by_its_guarantee():
 
 
 def test_what_was_not_checked_stands_on_the_page():
-    document = document_of("dp-gd")
+    document = document_of("dp-gd, no clip")
     shown = page("model.json", document["certificate"], verify(document))
     assert "<strong>Differentially private:" in shown
     assert "Not checked: the sensitivity of every step after the first" in shown

@@ -12,7 +12,7 @@ from mpmath import exp, mp, mpf, ncdf
 
 from dperm.errors import InvalidInput
 from dperm.losses import ClippedSquared, Logistic
-from dperm.mechanisms import mechanism_names, resolve
+from dperm.mechanisms import DPSGD, mechanism_names, resolve
 from dperm.privacy import Budget, GaussianProfile, poisson_epsilon
 from dperm.privacy.cost import Cost, compose
 from dperm.privacy.events import (
@@ -167,7 +167,7 @@ def test_a_papers_noise_that_falls_short_costs_what_it_costs():
         intercept=0.3,
         neighbours=Neighbours.REPLACE_ONE,
     )
-    plan = resolve("dp-sgd:paper").plan(problem, Budget(0.8, DELTA))
+    plan = DPSGD(steps=50, accounting="paper").plan(problem, Budget(0.8, DELTA))
     assert plan.not_certified is not None
     assert 1.3 < plan.cost.epsilon(DELTA) < 1.6
     assert not plan.cost.fits(plan.budget)

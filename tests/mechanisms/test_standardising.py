@@ -9,8 +9,8 @@ from scipy.stats import norm
 
 from dperm.engine import open_rows
 from dperm.errors import DpermError, InvalidInput
-from dperm.losses import Logistic
-from dperm.mechanisms import RSGDAR, Job, Objective, Output, OutputGD
+from dperm.losses import ClippedSquared, Logistic, Softmax
+from dperm.mechanisms import DPGD, PSGD, RSGDAR, SSP, Auto, FrankWolfe, Job, Objective, Output, OutputGD
 from dperm.mechanisms import standardising as rules
 from dperm.mechanisms.baselines import NoPrivacy
 from dperm.mechanisms.standardising import (
@@ -18,6 +18,7 @@ from dperm.mechanisms.standardising import (
     FIRST_BOUND,
     POWER,
     SHARE,
+    moments_stand_out,
     plan_standardisation,
     scale_by,
     typical_norm,
@@ -304,6 +305,75 @@ def test_no_two_copies_of_the_rows_are_held_at_once():
     mechanism = Objective(standardise=True)
     mechanism.run([Job(plan=mechanism.plan(problem, BUDGET))], table, SilentGate())
     assert len(held) == 3
+
+
+# Where it is done by default.
+
+
+def sizes_around(relation, p, intercept, budget):
+    """Numbers of rows just below and at n mu = 2 p, with the intercept counted; p is enough under add-remove."""
+    columns = p + (intercept > 0)
+    least = math.ceil(relation.rows_changed * columns / gaussian_mu(budget) * (1 + 1e-9))
+    return least - 1, least
+
+
+@with_and_without
+@each_relation
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("budget", [Budget(0.1, 1e-6), Budget(1.0, 1e-9)], ids=["small", "large"])
+def test_moments_stand_out_where_there_are_rows_enough_for_the_columns(budget, loss, relation, intercept):
+    """However many outputs there are: rows and columns count."""
+    facts = {"loss": loss, "neighbours": relation, "intercept": intercept}
+    few, enough = (task(n, 40, **facts) for n in sizes_around(relation, 40, intercept, budget))
+    assert not moments_stand_out(few, budget)
+    assert moments_stand_out(enough, budget)
+
+
+@each_relation
+@pytest.mark.parametrize(
+    "mechanism", [Output(), RSGDAR(), DPGD(), PSGD(steps=3), Objective(), SSP()], ids=lambda one: one.name
+)
+def test_by_default_rows_are_standardised_where_moments_stand_out(mechanism, relation):
+    budget = Budget(1.0, 1e-6)
+    few, enough = sizes_around(relation, 40, 0.6, budget)
+    for n, variant in ((few, False), (enough, "linear")):
+        plan = mechanism.plan(task(n, 40, l2=1.0, neighbours=relation), budget)
+        assert plan.settings["standardise"] == variant
+        assert (plan.standardisation is not None) == (variant == "linear")
+        assert mechanism.as_planned(plan).standardise == variant
+        for asked in (False, "linear", "bounded"):  # what was asked for is done
+            given = replace(mechanism, standardise=asked)
+            assert (
+                given.plan(task(n, 40, l2=1.0, neighbours=relation), budget).settings["standardise"] == asked
+            )
+
+
+@each_relation
+def test_numbers_pure_budgets_and_papers_are_as_they_came_by_default(relation):
+    _, enough = sizes_around(relation, 40, 0.6, Budget(1.0, 1e-6))
+    problem = task(100 * enough, 40, neighbours=relation)
+    numbers = replace(problem, loss=ClippedSquared())
+    assert moments_stand_out(numbers, Budget(1.0, 1e-6))
+    for mechanism, facts, budget in (
+        (DPGD(), numbers, Budget(1.0, 1e-6)),
+        (FrankWolfe(steps=5), problem, Budget(1.0, 0.0)),
+        (DPGD(accounting="paper"), problem, Budget(1.0, 1e-6)),
+    ):
+        plan = mechanism.plan(facts, budget)
+        assert plan.settings["standardise"] is False
+        assert plan.standardisation is None
+    assert DPGD().plan(problem, Budget(1.0, 1e-6)).standardisation is not None
+    assert DPGD().plan(problem, Budget(1.0, 1e-6), inference=True).standardisation is None
+
+
+@each_relation
+@pytest.mark.parametrize("loss", [Logistic(), ClippedSquared(), Softmax(3)], ids=lambda loss: loss.name)
+def test_auto_standardises_wherever_moments_lie(loss, relation):
+    budget = Budget(1.0, 1e-6)
+    for n in sizes_around(relation, 40, 0.6, budget):
+        plan = Auto().plan(task(n, 40, loss=loss, neighbours=relation), budget)
+        assert plan.settings["standardise"] == "linear"
+        assert plan.standardisation is not None
 
 
 def test_what_is_refused():

@@ -115,7 +115,8 @@ def test_descent_without_noise_on_squares_gives_back_the_truth():
     problem = Problem.for_table(n, 2, loss=ClippedSquared(1.0), l2=1e-2, x_norm=1.0)
     Z = np.column_stack([X, np.full(n, problem.intercept)])
     y, hessian = Z @ truth, Z.T @ Z
-    used = {"steps": 150, "step_size": 1.5, "momentum": 0.5, "tail_average": 0.25, "l2_used": problem.l2}
+    used = {"steps": 150, "step_size": 1.5, "momentum": 0.5, "tail_average": 0.25}
+    used |= {"l2_used": problem.l2, "clip": None}
     weights, velocity, total = np.zeros(3), np.zeros(3), np.zeros(3)
     for t in range(used["steps"]):
         velocity = 0.5 * velocity + Z.T @ (Z @ weights - y) / n + problem.l2 * weights
@@ -130,7 +131,8 @@ def test_descent_without_noise_on_squares_gives_back_the_truth():
 
 def test_descent_that_stopped_early_is_refused_for_log_odds():
     problem = Problem.for_table(1000, 2, loss=Logistic(), l2=1e-3, x_norm=1.0)
-    used = {"steps": 3, "step_size": 1.0, "momentum": 0.5, "tail_average": 0.0, "l2_used": 1e-3}
+    used = {"steps": 3, "step_size": 1.0, "momentum": 0.5, "tail_average": 0.0}
+    used |= {"l2_used": 1e-3, "clip": None}
     told = Curvature(hessian=np.diag([40.0, 40.0, 10.0]), noise=1.0)
     with pytest.raises(Unsupported, match="stopped before"):
         equation_of(DPGD(), problem, used, 1.0, np.ones(3), told)

@@ -25,11 +25,11 @@ def test_the_front_figure_was_drawn_from_the_data(panel, theme):
 
 def test_the_front_figure_shows_what_its_words_say():
     """Ahead of RSGD-AR at every ε, and within a point of the model without privacy from ε = 0.5 on."""
-    for lines, title in (front_figure.on_adult(), front_figure.on_all()):
-        default, rival, none = (lines[name] for name in front_figure.IN_DEMO)
-        assert all(ours > theirs for ours, theirs in zip(default.accuracy, rival.accuracy, strict=True)), (
-            title
-        )
+    lines, _ = front_figure.on_adult()
+    default, rival = lines[front_figure.DEFAULT], lines[front_figure.RIVAL]
+    assert all(ours > theirs for ours, theirs in zip(default.accuracy, rival.accuracy, strict=True))
+    for lines, _ in (front_figure.on_adult(), front_figure.on_all()):
+        default, none = lines[front_figure.DEFAULT], lines[front_figure.NONE]
         gaps = [
             best - ours
             for epsilon, best, ours in zip(default.epsilons, none.accuracy, default.accuracy, strict=True)

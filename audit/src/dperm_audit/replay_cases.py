@@ -36,7 +36,7 @@ BRIEF: dict[str, Any] = {
 }
 # Settings that lead through other code, or another theorem, than the defaults do.
 OTHERWISE: dict[str, tuple[Any, ...]] = {
-    "clip": (0.4,),
+    "clip": (0.4, None),
     "split": (0.3,),
     "adaptive": (False,),
     "secret_order": (False,),
@@ -46,6 +46,8 @@ OTHERWISE: dict[str, tuple[Any, ...]] = {
     "tolerance": (0.5,),
     "rate": (1.0,),
 }
+# What else must be set for a setting to have an effect.
+BESIDES: dict[str, dict[str, Any]] = {"adaptive": {"clip": None}}
 # Sizes and budgets for which ``auto`` chooses otherwise: what it trains with depends on how large the noise is.
 WIDE: dict[str, Any] = {"n_features": 24}
 WIDEST: dict[str, Any] = {"n_features": 401}
@@ -108,7 +110,7 @@ def other_settings(mechanism: Mechanism) -> Iterator[dict[str, Any]]:
         yield exact
     for name, values in OTHERWISE.items():
         for value in values if name in mechanism.settings else ():
-            yield {name: value}
+            yield {**BESIDES.get(name, {}), name: value}
 
 
 def plans_for(

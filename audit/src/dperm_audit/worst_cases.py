@@ -155,6 +155,7 @@ def _clipped_and_classes(mechanism: Mechanism) -> Iterator[Attack]:
         clipped = replace(mechanism, clip=CLIP)
         yield from _fitting("label, clipped gradients", clipped, LINEAR)
         yield from _fitting("label of one of three, clipped", clipped, CLASSES)
+        mechanism = replace(mechanism, clip=None)
     yield from _fitting("label of one of three classes", mechanism, CLASSES)
 
 

@@ -44,7 +44,7 @@ def scale(mechanism, problem=EXAMPLE):
 
 
 def later_scale():
-    mechanism = DPGD(steps=3)
+    mechanism = DPGD(steps=3, clip=None)
     return mechanism._noise(mechanism.plan(EXAMPLE, EXAMPLE_BUDGET), 5.0).scale
 
 

@@ -210,7 +210,8 @@ def typical_norm(problem: Problem, budget: Budget, variant: str) -> float:
 def moments_stand_out(problem: Problem, budget: Budget) -> bool:
     r"""Whether the moments of the columns are worth their share of the budget: where :math:`n\mu \ge 2p`.
 
-    A column of p has about 1/p of the squared norm of the rows, so its moment stands out from noise as n mu / p does.
+    Under add-remove half as much is enough. A column of p has about 1/p of the squared norm of the rows, so its moment
+    stands out from noise as n mu / p does.
     """
     return noise_level(problem, budget) * problem.n_columns / math.sqrt(problem.dimension) <= MOST_NOISE
 

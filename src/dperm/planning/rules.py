@@ -154,9 +154,9 @@ def against_output_noise(problem: Problem, budget: Budget) -> float:
     return _in_units(problem, moved * problem.loss.lipschitz / NOISE_MARGIN)
 
 
-def against_objective_noise(problem: Problem, budget: Budget) -> float:
-    r"""Half of :math:`\nu^{5/4}` (``noise_level``): noise on p coordinates of the objective adds up."""
-    return _in_units(problem, noise_level(problem, budget) ** 1.25 / 2 * problem.loss.lipschitz)
+def against_objective_noise(problem: Problem, budget: Budget, constant: float = 0.5) -> float:
+    r"""The constant times :math:`\nu^{5/4}` (``noise_level``): noise on p coordinates of the objective adds up."""
+    return _in_units(problem, constant * noise_level(problem, budget) ** 1.25 * problem.loss.lipschitz)
 
 
 def against_moment_noise(problem: Problem, budget: Budget, margin: float) -> float:

@@ -33,7 +33,7 @@ BY_RULE, AS_PUBLISHED, BEST = ", by rule", ", as published", ", best of a grid"
 LINES = (AS_PUBLISHED, BY_RULE, BEST)
 """How the labels of a method end: what its paper has, its public rule, and the best on test of a grid with the rule."""
 
-KEPT = 2
+KEPT = 1
 """Settings of a grid that run on all repeats, at each epsilon and besides the rule."""
 
 _LEVEL = 0.002  # folds need not hold the labels in equal shares
@@ -43,8 +43,7 @@ _LEVEL = 0.002  # folds need not hold the labels in equal shares
 class Comparison:
     """One data set, one loss, and who takes part at which epsilons.
 
-    Without ``l2`` it is what a comparison takes by default. ``own_repeats`` has, by label, the repeats of those who do
-    not have ``repeats`` of them.
+    Without ``l2`` it is what a comparison takes by default.
     """
 
     records: data.Records
@@ -55,7 +54,6 @@ class Comparison:
     loss: str = "logistic"
     folds: int = 5
     repeats: int = 1
-    own_repeats: Mapping[str, int] | None = None
 
     def _specify(self, seed: int) -> tuple[Spec, Rows]:
         penalty: dict[str, Any] = {} if self.l2 is None else {"l2": self.l2}
@@ -96,8 +94,7 @@ class Comparison:
         report = bench.progress(f"{self.records.name}, {spec.loss}")
         tables = []
         for place, configuration in enumerate(spec.configurations):
-            repeats = (self.own_repeats or {}).get(configuration.label, spec.repeats)
-            alone = replace(spec, configurations=(configuration,), repeats=repeats)
+            alone = replace(spec, configurations=(configuration,))
             progress = _within(report, place, len(spec.configurations))
             tables.append(run(alone, rows, folder=bench.parts, fresh=bench.fresh, progress=progress))
         return as_one(tables)

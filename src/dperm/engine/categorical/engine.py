@@ -117,11 +117,14 @@ class CategoricalEngine(BlockedEngine):
         fields, parts = self._rows.fields, self._ranges(*rows, kernels.COPIES)
         edges = np.array([rows[0], *(last for _, last in parts)])
         sums = np.zeros((len(parts), fields.table_size + len(fields.number) + 3))
-        shares = split(0, len(parts), min(len(parts), 2 * self._threads) if self._threads > 1 else 1)
-        for _ in in_order(lambda part: add(edges, part, sums), shares, self._threads):
-            pass
-        total = np.add.reduce(sums, axis=0)
-        codes, numbers, totals = np.split(total, [fields.table_size, len(total) - 3])
+        if len(parts) == 1:
+            add(edges, (0, 1), sums)
+        else:
+            shares = split(0, len(parts), min(len(parts), 2 * self._threads) if self._threads > 1 else 1)
+            for _ in in_order(lambda part: add(edges, part, sums), shares, self._threads):
+                pass
+        total = sums[0] if len(parts) == 1 else np.add.reduce(sums, axis=0)
+        codes, numbers, totals = total[: fields.table_size], total[fields.table_size : -3], total[-3:]
         return float(totals[2]), self._one_folded(codes, numbers, totals)
 
     def _margins(self, W: Floats) -> Floats:

@@ -75,7 +75,7 @@ class ObjectivePure(ObjectiveMechanism):
         return False
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
-        return max(l2_of_curvature(problem, budget.epsilon), against_objective_noise(problem, budget))
+        return max(l2_of_curvature(problem, budget.epsilon), against_objective_noise(problem, budget, 1.0))
 
     def weight_noise(self, problem: Problem, used: Mapping[str, Any], noise_scale: float) -> WeightNoise:
         """By the mean square of the whole noise vector, p (p + 1) scale^2, since this noise is not Gaussian."""

@@ -66,7 +66,7 @@ class AdaSSP(StatisticsMechanism):
     """
 
     target_bound: float = setting(1.0, check_positive)
-    failure: float = setting(0.05, check_positive)
+    failure: float = setting(0.2, check_positive)
 
     name: ClassVar[str] = "adassp"
     title: ClassVar[str] = "noise on the moments of a linear regression, adaptive ridge"
