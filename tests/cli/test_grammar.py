@@ -79,7 +79,7 @@ def test_every_setting_of_every_mechanism_can_be_written(name):
         ("rsgd epochs=1,2", "several values for epochs"),
         ("rsgd epochs=many", "epochs of mechanism 'rsgd' takes a whole number or none; got 'many'"),
         ("rsgd epochs=1.5", "takes a whole number or none; got '1.5'"),
-        ("dp-cd passes=none", "takes a whole number; got 'none'"),
+        ("dp-agd candidates=none", "takes a whole number; got 'none'"),
         ("rsgd epochs=0", "epochs must be a whole number from 1"),
         ("rsgd step_size=nan", "takes a number or none; got 'nan'"),
         ("rsgd step_size=inf", "takes a number or none; got 'inf'"),

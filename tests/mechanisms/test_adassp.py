@@ -65,7 +65,8 @@ def test_noise_off_equals_plain_numpy(n, mechanism, intercept, relation):
     sigma = (1 if relation is Neighbours.ADD_REMOVE else math.sqrt(2)) * r2 / mu
     sure = max(0, np.linalg.eigvalsh(moments)[0] - r2 / mu * norm.ppf(1 - mechanism.failure))
     ridge = max(
-        problem.n_rows * problem.l2, sigma * math.sqrt((p + 1) * math.log(p / mechanism.failure)) - sure
+        problem.n_rows * problem.l2,
+        sigma * (math.sqrt(2 * p) + math.sqrt(2 * math.log(1 / mechanism.failure))) - sure,
     )
     expected = np.linalg.solve(moments + ridge * np.eye(p), cross)
     np.testing.assert_allclose(outcome.weights, expected, rtol=1e-5)

@@ -266,7 +266,14 @@ def _score(estimator: PrivateLinearModel, schema: Schema | None) -> str:
 
 def _is_log_odds(estimator: PrivateLinearModel) -> bool:
     loss = loss_of(estimator.privacy_.statement["problem"])
-    return loss.has_log_odds and np.allclose(loss.log_odds(np.array(_SCORES)), _SCORES)
+    exact = loss.has_log_odds and np.allclose(loss.log_odds(np.array(_SCORES)), _SCORES)
+    return exact and not _clips_gradients(estimator)
+
+
+def _clips_gradients(estimator: PrivateLinearModel) -> bool:
+    statement = estimator.privacy_.statement
+    own = hasattr(loss_of(statement["problem"]).unweighted, "clip")  # of a loss with a clip of its own
+    return not own and statement["mechanism"]["used"].get("clip") is not None
 
 
 def _remarks(estimator: PrivateLinearModel, schema: Schema | None, against: str) -> list[str]:
@@ -274,7 +281,11 @@ def _remarks(estimator: PrivateLinearModel, schema: Schema | None, against: str)
     loss = loss_of(estimator.privacy_.statement["problem"])
     if is_turned(estimator):
         told.append(turned_words(estimator))
-    if loss.has_log_odds and loss.outputs == 1 and not _is_log_odds(estimator):
+    if loss.has_log_odds and _clips_gradients(estimator):
+        told.append(
+            "Gradients were clipped in training, so scores are only about log odds, and mostly longer."
+        )
+    elif loss.has_log_odds and loss.outputs == 1 and not _is_log_odds(estimator):
         listed = "{:.2g}, {:.2g} and {:.2g}".format(*loss.log_odds(np.array(_SCORES)))
         told.append(f"Scores of 1, 2 and 4 are log odds of {listed}.")
     if schema is not None and any(isinstance(block, Categorical | Cross) for block in schema.blocks):

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dperm.errors import Unsupported
-from dperm.mechanisms.base import Job, Mechanism, Plan, tolerant
+from dperm.mechanisms.base import Job, Mechanism, Plan, alike, tolerant
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.pricing import gaussian_noise, gaussian_price, mu_left, shortfall
-from dperm.planning.rules import check_count, check_positive, setting
+from dperm.planning.rules import check_count, check_positive, setting, within
 from dperm.planning.sensitivity import whole_sum_error
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.privacy.textbook import mangold_cd_noise
@@ -22,16 +22,18 @@ from dperm.problem import Problem
 from dperm.typing import Floats
 
 if TYPE_CHECKING:
-    from dperm.engine import Rows
+    from dperm.engine import Engine, Rows
 
 
+LONGEST_STEP, FEWEST_PASSES, MOST_PASSES = 2.0, 12, 24
 ROWS_PER_STEP = 1060.0  # times mu and the root of the columns, for each step of 1 / smoothness
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CoordinatesPlan(Plan):
-    """With the step size of every coordinate and the Gaussian parameter of one update."""
+    """With the passes, the step size of every coordinate and the Gaussian parameter of one update."""
 
+    passes: int
     step_sizes: Floats
     mu: float
 
@@ -43,10 +45,11 @@ class DPCD(Mechanism):
 
     Parameters
     ----------
-    passes : int
+    passes : int, optional
+        None follows from the budget, 12 to 24.
     step_size : float, optional
         In units of 1 over the smoothness along the coordinate, which follows from its bound. None follows from the
-        budget, 1/8 to 4: rows of bounded norm are seldom made of one feature, so curvature is mostly smaller.
+        budget, 1/8 to 2, beyond which steps along the intercept may grow.
 
     Guarantee
     ---------
@@ -55,7 +58,7 @@ class DPCD(Mechanism):
     one Gaussian release of parameter mu (docs/proofs/dp-cd.md). The result is the mean over the second half.
     """
 
-    passes: int = setting(12, check_count)
+    passes: int | None = setting(None, check_count)
     step_size: float | None = setting(None, check_positive)
 
     name: ClassVar[str] = "dp-cd"
@@ -79,8 +82,10 @@ class DPCD(Mechanism):
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> CoordinatesPlan:
         mu = mu_left(budget, mu_spent)
         smoothness = coordinate_smoothness(problem)
-        step = self.step_size or min(max(self._path(problem, mu) / self.passes, 1 / 8), 4.0)
-        updates = self.passes * problem.n_columns
+        path = self._path(problem, mu)
+        passes = self.passes or within(path / LONGEST_STEP, FEWEST_PASSES, MOST_PASSES)
+        step = self.step_size or min(max(path / passes, 1 / 8), LONGEST_STEP)
+        updates = passes * problem.n_columns
         each, reason = mu / math.sqrt(updates) * (1 - 1e-12), None
         if self.accounting == "paper":
             bound = problem.loss.lipschitz * problem.x_norm
@@ -92,25 +97,33 @@ class DPCD(Mechanism):
             mechanism=self,
             problem=problem,
             budget=budget,
-            settings={**self.settings, "step_size": step, "updates": updates},
+            settings={**self.settings, "passes": passes, "step_size": step, "updates": updates},
             accountant="the paper's own noise" if self.accounting == "paper" else "exact Gaussian profile",
             noise=coordinate_noise(problem, 0, 0.0, each),
             releases=updates,
             profile=gaussian_price(each * math.sqrt(updates), mu_spent),
             not_certified=reason,
+            passes=passes,
             step_sizes=step / smoothness,
             mu=each,
         )
 
     def _run(self, jobs: Sequence[Job[CoordinatesPlan]], rows: Rows, gate: Gate) -> list[Floats]:
-        plans = [job.plan for job in jobs]
         engine = rows.select([job.model for job in jobs]).open(precise=not tolerant(jobs))
+        weights: dict[int, Floats] = {}
+        for columns in alike([job.plan.passes for job in jobs]):
+            part = engine if len(columns) == len(jobs) else engine.select(columns)
+            found = self._descend([jobs[k].plan for k in columns], part, gate.part(columns))
+            weights.update(zip(columns, found, strict=True))
+        return [weights[k] for k in range(len(jobs))]
+
+    def _descend(self, plans: Sequence[CoordinatesPlan], engine: Engine, gate: Gate) -> list[Floats]:
         problems = [plan.problem for plan in plans]
         n_rows, l2 = (np.array([getattr(problem, name) for problem in problems]) for name in ("n_rows", "l2"))
         steps = np.stack([plan.step_sizes for plan in plans], axis=1)
         walk = engine.coordinate_pass(problems[0].loss, np.zeros((engine.n_columns, len(plans))))
         total, longest = np.zeros_like(walk.weights), np.zeros(len(plans))
-        order = [j for _ in range(self.passes) for j in gate.permutation(engine.n_columns)]
+        order = [j for _ in range(plans[0].passes) for j in gate.permutation(engine.n_columns)]
         tail = -(-len(order) // 2)
         for t, j in enumerate(order):
             derivative = walk.derivative(j)

@@ -66,7 +66,7 @@ class AdaSSP(StatisticsMechanism):
     """
 
     target_bound: float = setting(1.0, check_positive)
-    failure: float = setting(0.2, check_positive)
+    failure: float = setting(0.05, check_positive)
 
     name: ClassVar[str] = "adassp"
     title: ClassVar[str] = "noise on the moments of a linear regression, adaptive ridge"
@@ -191,7 +191,7 @@ class AdaSSP(StatisticsMechanism):
         """n l2, or more where the noise on X'X might exceed its smallest eigenvalue."""
         by_eigenvalue, by_moments, _ = plan.noises
         p = plan.problem.n_columns
-        deviation = by_moments.scale * math.sqrt((p + 1) * math.log(p / self.failure))
+        deviation = by_moments.scale * (math.sqrt(2 * p) + math.sqrt(2 * max(0.0, -math.log(self.failure))))
         sure = max(0.0, smallest - by_eigenvalue.scale * float(ndtri(1 - self.failure)))
         return float(max(plan.problem.n_rows * plan.problem.l2, deviation - sure))
 
