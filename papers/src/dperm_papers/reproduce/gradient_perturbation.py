@@ -102,13 +102,12 @@ class Size:
     rates: tuple[float, ...] = (0.1, 1.0, 5.0)
 
 
+EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0)
 FULL = {
-    "adult": Size(epsilons=(0.1, 0.5, 1.0), repeats=1, n_rows=48_842),
-    "kddcup99": Size(
-        epsilons=(0.1, 1.0), repeats=1, n_rows=70_000, folds=3, steps=(50, 200), rates=(1.0, 5.0)
-    ),
-    "mnist": Size(epsilons=(1.0,), repeats=1, n_rows=70_000, folds=2, steps=(200,), rates=(5.0,)),
-    "rcv1": Size(epsilons=(0.1, 1.0), repeats=1, n_rows=27_695, folds=2, steps=(200,), rates=(5.0,)),
+    "adult": Size(epsilons=EPSILONS, repeats=1, n_rows=48_842),
+    "kddcup99": Size(epsilons=EPSILONS, repeats=1, n_rows=70_000, folds=3, steps=(50, 200), rates=(1.0, 5.0)),
+    "mnist": Size(epsilons=(0.5, 1.0), repeats=1, n_rows=70_000, folds=2, steps=(200,), rates=(5.0,)),
+    "rcv1": Size(epsilons=(0.1, 0.5, 1.0), repeats=1, n_rows=27_695, folds=2, steps=(200,), rates=(5.0,)),
 }
 QUICK = {
     "adult": Size(epsilons=(0.1, 0.5), repeats=1, n_rows=48_842, steps=(50,)),
