@@ -99,13 +99,16 @@ class PerModelEngine(BlockedEngine):
 
     def _begin(self, loss: Loss, W: Floats) -> int:
         n_models = super()._begin(loss, W)
-        self._own_counts(n_models)
+        self._check_maps(n_models)
         return n_models
 
     def _own_counts(self, n_models: int) -> Integers:
+        self._check_maps(n_models)
+        return super()._own_counts(n_models)
+
+    def _check_maps(self, n_models: int) -> None:
         if n_models != self._rows.norms.shape[1]:
             raise InvalidInput(f"there are maps for {self._rows.norms.shape[1]} models; got {n_models}.")
-        return super()._own_counts(n_models)
 
     def _stage(
         self, loss: Loss, W: Floats, span: Span, clip: Floats | None, dtype: np.dtype[Any]
