@@ -12,11 +12,13 @@ from dperm.mechanisms.output.family import DescentMechanism
 from dperm.mechanisms.output.output_gd import ITERATIONS
 from dperm.mechanisms.output.rsgd import EPOCHS, MOST_UPDATES
 from dperm.planning.excess import (
+    COLUMNS_POWER,
     FRACTIONS,
     HALVINGS,
     LARGEST_CURVATURE,
     LEAST_BATCH,
     MOST_BATCHES,
+    MOST_COLUMNS,
     NEARLY,
     SIGNAL,
     Schedules,
@@ -133,7 +135,8 @@ def test_full_descent_takes_the_least_predicted_excess(mu: float, l2: float) -> 
         where = OutputGD(step_size=step, iterations=iterations).schedule(facts)
         missed = [(1 - share_reached(h, l2, where)) ** 2 for h in curvatures(facts)]
         noise = branch_sensitivities(where, facts, rounding=False)[0] / mu
-        return float(SIGNAL["binary"] * np.mean(missed) + (noise * facts.row_norm) ** 2)
+        signal = SIGNAL["binary"] * facts.n_columns**COLUMNS_POWER
+        return float(signal * np.mean(missed) + (noise * facts.row_norm) ** 2)
 
     steps = FRACTIONS * 2 / facts.smoothness
     by_iterations = {count: [excess(step, count) for step in steps] for count in ITERATIONS}
@@ -241,6 +244,16 @@ def test_batches_are_neither_tiny_nor_very_many(n_rows: int, mechanism: DescentM
     assert len(sizes) <= MOST_BATCHES
     assert chosen.settings["batch_size"] >= LEAST_BATCH
     assert len(sizes) == 1 or min(sizes) >= LEAST_BATCH / 2
+
+
+@each_descent
+def test_more_columns_lead_to_longer_paths_up_to_a_limit(mechanism: DescentMechanism) -> None:
+    def path(n_columns: int) -> float:
+        facts = problem(n_features=n_columns - 1)
+        return float(mechanism.settled(facts, 0.5).schedule(facts).step_sizes.sum())
+
+    assert path(2) < path(MOST_COLUMNS)
+    assert path(MOST_COLUMNS) == path(100 * MOST_COLUMNS)
 
 
 @pytest.mark.parametrize("mechanism", [RSGDAR(), RSGD(), NSGD()], ids=lambda one: one.name)

@@ -6,9 +6,11 @@ sizes, averages and l2 decide; noise of scale :math:`\sigma` moves the margin of
 
 .. math:: S\, \overline{(1 - g_h)^2} + (\sigma r)^2,
 
-with the mean over curvatures that halve from one to the next, and S the squared margins that there are to learn, for
-labels over the largest slope of the loss. S and the largest curvature were chosen on public tables, leaving one out at
-a time. Only accuracy rests on them: noise and guarantee are computed afterwards, for the settings that were chosen.
+with the mean over curvatures that halve from one to the next, and S the squared margins that there are to learn. For
+labels S is over the largest slope of the loss, and grows with the number of margins and, up to ``MOST_COLUMNS``, with
+that of columns: more columns have more to learn. S and the largest curvature were chosen on public tables, leaving one
+out at a time. Only accuracy rests on them: noise and guarantee are computed afterwards, for the settings that were
+chosen.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from dperm.planning.schedule import check_step
 from dperm.problem import Problem
 from dperm.typing import Floats, Integers
 
-SIGNAL = {"binary": 2.5, "classes": 0.8, "real": 0.3}
+SIGNAL = {"binary": 0.07, "classes": 0.004, "real": 0.3}  # for labels of each margin and power of the columns
+COLUMNS_POWER, MOST_COLUMNS = 0.75, 256
 LARGEST_CURVATURE, HALVINGS = 0.025, 10  # in units of the largest slope and the squared row norm
 
 FRACTIONS = 2.0 ** np.arange(-7, 0.1, 0.5)
@@ -63,10 +66,7 @@ class Schedules:
         if len(self.first) == 1:
             return 0
         share, apart = self._outcome(problem)
-        signal = SIGNAL[problem.loss.labels]
-        if problem.loss.labels != "real":
-            signal /= problem.loss.unweighted.lipschitz
-        excess = signal * ((1 - share) ** 2).mean(axis=1) + (apart / mu * problem.row_norm) ** 2
+        excess = _signal(problem) * ((1 - share) ** 2).mean(axis=1) + (apart / mu * problem.row_norm) ** 2
         good = np.flatnonzero(excess <= NEARLY * excess.min())
         return int(good[np.lexsort((excess[good], self.epochs[good]))[0]])
 
@@ -118,6 +118,14 @@ def steps_to_try(problem: Problem, given: float | None) -> tuple[float, ...]:
 def batch_size_for(problem: Problem) -> int:
     """Rows of a batch: the sensitivity follows the length of the path, so small batches replace epochs."""
     return max(LEAST_BATCH, -(-problem.n_rows // MOST_BATCHES))
+
+
+def _signal(problem: Problem) -> float:
+    loss = problem.loss
+    if loss.labels == "real":
+        return SIGNAL["real"]
+    columns = min(problem.n_columns, MOST_COLUMNS) ** COLUMNS_POWER
+    return float(SIGNAL[loss.labels] * loss.outputs * columns / loss.unweighted.lipschitz)
 
 
 def _curvatures(problem: Problem) -> Floats:
