@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TRAJECTORY = "All noisy gradients together are priced, so every intermediate weight might be published."
 
-# The public rule for what the user leaves open. Chosen once on Adult, BANK, IPUMS-BR and CPS; constants since.
+# The public rule for what the user leaves open; docs/results/rules.md holds it against a grid on every table.
 NOISE_MARGIN = 1.0  # by how much noise alone would move the margin of a row of full norm
 MOST_STEPS, FEWEST_STEPS = 150, 5
 CLIP, CLIP_OF_NUMBERS = 0.5, 0.35  # of the bound on a row's gradient
