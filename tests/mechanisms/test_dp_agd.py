@@ -43,7 +43,9 @@ def test_without_noise_it_equals_a_plain_loop(loss: Loss) -> None:
     """Exact gradients, exact choices, the zCDP budget counted in rounds."""
     facts, (X, y) = problem(loss), data()
     gate = ScriptedGate()
-    outcome = fit(DPAGD(splits=26, candidates=7, growth=0.5, standardise=False), facts, X, y, gate=gate)
+    outcome = fit(
+        DPAGD(splits=26, candidates=7, growth=0.5, standardise=False, clip=None), facts, X, y, gate=gate
+    )
     rows = plain_rows(X, facts.x_norm, facts.intercept)
     w, longest, chosen = np.zeros(P + 1), 2.0 / facts.row_norm, []
     left, gradient_cost, choice_cost = 26.0, 0.8, 0.2
@@ -143,7 +145,7 @@ def test_a_refined_gradient_is_the_running_mean_by_precision() -> None:
     """The published code averaged with the first estimate again and again."""
     facts = problem(l2=0.0)
     gate = ScriptedGate(strength=1.0, picks=[0, 0, 0, 10, 0])
-    fit(DPAGD(splits=8, growth=0.6, standardise=False), facts, *data(), gate=gate)
+    fit(DPAGD(splits=8, growth=0.6, standardise=False, clip=None), facts, *data(), gate=gate)
     first_four = gate.released[:4]
     precision = np.array([1 / noise.scale**2 for noise in gate.noises[:4]])
     np.testing.assert_allclose(precision / precision[0], [1, 0.6, 0.96, 1.536], rtol=1e-6)

@@ -35,7 +35,13 @@ class Joining(SeededEntropy):
 def test_without_noise_it_equals_a_plain_loop(loss: Loss) -> None:
     facts, (X, y) = problem(loss), data()
     silent, same = SilentGate(4), Gate.seeded(4)
-    got = fit(DPSVRG(outer=3, inner=3, rate=0.3, step_size=0.9, standardise=False), facts, X, y, gate=silent)
+    got = fit(
+        DPSVRG(outer=3, inner=3, rate=0.3, step_size=0.9, standardise=False, clip=None),
+        facts,
+        X,
+        y,
+        gate=silent,
+    )
     batches = iter([PoissonSampling(0.3).batch(same).positions(N) for _ in range(6)])
     rows = plain_rows(X, facts.x_norm, facts.intercept)
     anchor = np.zeros(P + 1)

@@ -30,7 +30,7 @@ from dperm.unit import Neighbours
 def test_without_noise_it_equals_a_plain_loop(loss: Loss) -> None:
     facts, (X, y) = problem(loss), data()
     gate = ScriptedGate()
-    got = fit(FrankWolfe(steps=12, radius=6.0, standardise=False), facts, X, y, gate=gate)
+    got = fit(FrankWolfe(steps=12, radius=6.0, standardise=False, clip=None), facts, X, y, gate=gate)
     c = 6.0 / facts.row_norm
     corners = np.vstack([c * np.eye(P + 1), -c * np.eye(P + 1)])
     w = np.zeros(P + 1)

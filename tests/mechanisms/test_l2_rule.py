@@ -46,7 +46,7 @@ def added_by_the_determinant(
     budget: Budget, relation: Neighbours, standardise: bool, share: float = 1.0
 ) -> float:
     """Per cent of noise in the objective at a share of the l2 of its noise, beyond that at 1e4 times that l2."""
-    mechanism = Objective(standardise=standardise)
+    mechanism = Objective(standardise=standardise, clip=None)
     problem = task(10_000, 20, neighbours=relation)
     problem = replace(problem, l2=l2_of_noise(problem, budget.epsilon))
     scales = [
@@ -89,7 +89,10 @@ def test_objectives_take_more_l2_than_their_noise_costs_but_not_for_intervals(re
         for problem in (task(1000, 100, neighbours=relation), task(10**6, 3, neighbours=relation)):
             least, rule = l2_of_noise(problem, BUDGET.epsilon), mechanism.l2_rule(problem, BUDGET)
             assert rule == max(least, against_objective_noise(problem, BUDGET))
-            assert mechanism.regularised(problem, BUDGET).l2 == rule
+            assert replace(mechanism, clip=None).regularised(problem, BUDGET).l2 == rule
+            clipped = replace(problem, loss=mechanism.trained_loss(problem, BUDGET))
+            assert clipped.loss.lipschitz <= 0.5
+            assert mechanism.regularised(problem, BUDGET).l2 == mechanism.l2_rule(clipped, BUDGET)
             assert mechanism.regularised(problem, BUDGET, inference=True).l2 == least
         few, many = (mechanism.l2_rule(task(1000, p, neighbours=relation), BUDGET) for p in (2, 200))
         assert few < many

@@ -29,7 +29,7 @@ def sparse_data(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def trained(facts, X, y, gate, **settings):
-    mechanism = FrankWolfe(steps=STEPS, radius=6.0, lazy=True, **settings)
+    mechanism = FrankWolfe(steps=STEPS, radius=6.0, lazy=True, clip=None, **settings)
     rows = SparseRows(sparse.csr_array(X), y, row_map=facts.row_map, n_rows=facts.n_rows)
     (outcome,) = mechanism.run([Job(plan=mechanism.plan(facts, BUDGET))], rows, gate)
     return outcome
@@ -87,7 +87,8 @@ def test_no_allowance_for_sums_is_needed() -> None:
     for relation in Neighbours:
         facts = problem(neighbours=relation)
         lazy, plain = (
-            FrankWolfe(steps=9, lazy=kind).plan(facts, BUDGET).noise.sensitivity for kind in (True, False)
+            FrankWolfe(steps=9, lazy=kind, clip=None).plan(facts, BUDGET).noise.sensitivity
+            for kind in (True, False)
         )
         radius = FrankWolfe().rule(facts, BUDGET)[1]
         exact = radius * facts.neighbours.rows_changed * facts.loss.lipschitz * facts.x_norm / N

@@ -231,7 +231,7 @@ def test_the_minimisers_agree_with_scikit_learn(intercept: float, l2: float) -> 
     assert outcome.record is None
     assert not outcome.certified
     np.testing.assert_allclose(outcome.weights, want, rtol=1e-6, atol=1e-8)
-    output = train(Output(tolerance=1e-8, standardise=False), facts, X, y, ORDER, np.float64)
+    output = train(Output(tolerance=1e-8, standardise=False, clip=None), facts, X, y, ORDER, np.float64)
     np.testing.assert_allclose(output, want, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(output, outcome.weights, rtol=1e-6, atol=1e-8)
 
@@ -244,7 +244,7 @@ def test_output_and_none_find_the_same_minimiser(loss: Loss) -> None:
     (outcome,) = baseline.run(
         [Job(plan=baseline.plan(facts, BUDGET))], open_rows(X, y, facts), Gate.seeded(0)
     )
-    point = train(Output(tolerance=1e-7, standardise=False), facts, X, y, ORDER, np.float64)
+    point = train(Output(tolerance=1e-7, standardise=False, clip=None), facts, X, y, ORDER, np.float64)
     # Two points with gradients below 1e-7 and 1e-9 are this close by strong convexity.
     assert np.linalg.norm(point - outcome.weights) <= (1e-7 + 1e-7) / facts.l2
     rows = plain_rows(X, facts.x_norm, facts.intercept)

@@ -56,7 +56,7 @@ def run(mechanism: NoisySGD, facts: Problem, X: np.ndarray, y: np.ndarray, gate:
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)], ids=repr)
 def test_the_run_equals_a_plain_loop_with_the_same_noise(loss: Loss, secret: bool, strength: float) -> None:
     facts, (X, y) = problem(loss), data()
-    mechanism = plain(epochs=3, batch_size=20, step_size=0.7, secret_order=secret, radius=0.9)
+    mechanism = plain(epochs=3, batch_size=20, step_size=0.7, secret_order=secret, radius=0.9, clip=None)
     frozen = Frozen(strength)
     got = run(mechanism, facts, X, y, frozen)
 
@@ -176,14 +176,14 @@ def test_a_secret_order_needs_less_noise_and_the_paper_more() -> None:
 
 def test_a_small_ball_forgets_early_steps() -> None:
     facts = problem(Logistic(), l2=0.0)
-    free = plain(epochs=200, batch_size=N).plan(facts, BUDGET)
-    bounded = plain(epochs=200, batch_size=N, radius=0.5).plan(facts, BUDGET)
+    free = plain(epochs=200, batch_size=N, clip=None).plan(facts, BUDGET)
+    bounded = plain(epochs=200, batch_size=N, radius=0.5, clip=None).plan(facts, BUDGET)
     assert bounded.noise.scale < 0.9 * free.noise.scale
 
 
 def test_refusals() -> None:
     with pytest.raises(NotCertified, match="2/L"):
-        plain(step_size=2.1 / problem().smoothness).plan(problem(), BUDGET)
+        plain(step_size=2.1 / problem().smoothness, clip=None).plan(problem(), BUDGET)
     with pytest.raises(Unsupported, match="secret_order"):
         plain(batch_size=20, secret_order=False).plan(problem(neighbours=Neighbours.ADD_REMOVE), BUDGET)
     for bad in ({"epochs": 0}, {"batch_size": 0}, {"step_size": -1.0}, {"radius": 0.0}, {"secret_order": 1}):

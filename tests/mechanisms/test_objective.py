@@ -39,18 +39,24 @@ from dperm.losses import (
 from dperm.mechanisms import minimiser
 from dperm.mechanisms.base import Job
 from dperm.mechanisms.objective.amp import AMP
-from dperm.mechanisms.objective.family import OBJECTIVE_NOISE, gradient_limits, gradient_reach
+from dperm.mechanisms.objective.family import (
+    OBJECTIVE_NOISE,
+    gradient_limits,
+    gradient_reach,
+    l2_of_noise,
+)
 from dperm.mechanisms.objective.objective import Objective
 from dperm.mechanisms.objective.objective_kst import ObjectiveKST
 from dperm.mechanisms.objective.objective_pure import ObjectivePure
 from dperm.mechanisms.objective.profile import CoupledProfile, log_determinant_bound, objective_profile
+from dperm.planning.rules import slope_for
 from dperm.privacy import Budget, Gate, GaussianProfile, gaussian_mu
 from dperm.solvers import Known, lbfgs, newton
 from dperm_audit.gates import SilentGate
 
-PLAIN = Objective(standardise=False)
-GAUSSIAN = [PLAIN, ObjectiveKST(standardise=False), AMP(standardise=False)]
-FAMILY = [*GAUSSIAN, ObjectivePure()]
+PLAIN = Objective(standardise=False, clip=None)
+GAUSSIAN = [PLAIN, ObjectiveKST(standardise=False, clip=None), AMP(standardise=False, clip=None)]
+FAMILY = [*GAUSSIAN, ObjectivePure(clip=None)]
 BUDGETS = [Budget(e, d) for e in (0.05, 0.5, 1.0, 8.0) for d in (1e-8, 1e-5)]
 
 
@@ -316,7 +322,9 @@ def test_the_whole_meets_the_budget_by_a_second_route(budget, relation, standard
 @pytest.mark.cover(2)
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("budget", BUDGETS[::3], ids=str)
-@pytest.mark.parametrize("mechanism", [ObjectiveKST(), ObjectiveKST(accounting="paper"), AMP()], ids=repr)
+@pytest.mark.parametrize(
+    "mechanism", [ObjectiveKST(clip=None), ObjectiveKST(accounting="paper"), AMP(clip=None)], ids=repr
+)
 @pytest.mark.parametrize("standardise", [False, True])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_the_older_mechanisms_meet_their_budget_too(loss, standardise, mechanism, budget, relation):
@@ -414,9 +422,15 @@ def test_noise_on_many_coefficients_asks_for_more(kind, relation):
         nu = math.sqrt(51) / (30_000 * gaussian_mu(budget)) / (1 if relation is REPLACE_ONE else 2)
         want = nu**1.25 / 2 * 1.09
         for standardise in ("auto", False):
-            rule = kind(standardise=standardise).regularised(problem, budget).l2
+            mechanism = kind(standardise=standardise)
+            rule = replace(mechanism, clip=None).regularised(problem, budget).l2
             assert rule == pytest.approx(want, rel=1e-12)
             assert rule > 1.2 * kind().regularised(problem, budget, inference=True).l2
+            clipped = replace(problem, loss=mechanism.trained_loss(problem, budget))
+            by_noise = want * slope_for(problem, budget)
+            rule = mechanism.regularised(problem, budget)
+            assert rule.loss == problem.loss  # the plan clips it
+            assert rule.l2 == pytest.approx(max(by_noise, l2_of_noise(clipped, epsilon)), rel=1e-12)
 
 
 def test_the_rule_follows_the_scale_of_the_rows():
@@ -539,7 +553,8 @@ def test_the_published_bound_of_redberg_koskela_and_wang():
     problem = make_problem(neighbours=ADD_REMOVE, n_rows=20_000, l2=40 / 20_000)
     budget = Budget(0.1, 1e-8)
     paper, tight = (
-        Objective(accounting=a, standardise=False).plan(problem, budget) for a in ("paper", "tight")
+        Objective(accounting=a, standardise=False, clip=None).plan(problem, budget)
+        for a in ("paper", "tight")
     )
     used = paper.perturbation.problem
     assert used == tight.perturbation.problem
@@ -562,7 +577,8 @@ def test_the_published_bound_of_redberg_koskela_and_wang():
 def test_kst_in_the_papers_own_noise():
     problem, budget = make_problem(n_rows=20_000, l2=1e-9), Budget(0.1, 1e-8)
     paper, tight = (
-        ObjectiveKST(accounting=a, standardise=False).plan(problem, budget) for a in ("paper", "tight")
+        ObjectiveKST(accounting=a, standardise=False, clip=None).plan(problem, budget)
+        for a in ("paper", "tight")
     )
     printed = problem.gradient_gap * math.sqrt(8 * math.log(2 / 1e-8) + 4 * 0.1) / 0.1
     assert paper.noise.scale == pytest.approx(printed, rel=1e-8)

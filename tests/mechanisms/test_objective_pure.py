@@ -25,7 +25,7 @@ PURE = Budget(1.0, 0.0)
 def test_epsilon_left_for_the_noise(loss, paper):
     """epsilon' = epsilon - ln(1 + beta / strength), twice the logarithm in the paper."""
     problem = make_problem(loss, l2=0.5)
-    mechanism = ObjectivePure(accounting="paper" if paper else "tight")
+    mechanism = ObjectivePure(accounting="paper" if paper else "tight", clip=None)
     plan = mechanism.plan(problem, PURE)
     beta = loss.smoothness * (1 + 0.3**2)
     charge = (2 if paper else 1) * math.log(1 + beta / (N * 0.5))
@@ -37,7 +37,7 @@ def test_epsilon_left_for_the_noise(loss, paper):
 @pytest.mark.parametrize(("paper", "part"), [(False, 2), (True, 4)])
 def test_slack_where_the_logarithm_is_too_large(paper, part):
     problem = make_problem(l2=1e-9)
-    mechanism = ObjectivePure(accounting="paper" if paper else "tight")
+    mechanism = ObjectivePure(accounting="paper" if paper else "tight", clip=None)
     plan = mechanism.plan(problem, Budget(0.2, 0.0))
     epsilon = 0.2 * 0.999
     assert plan.settings["noise_epsilon"] == pytest.approx(epsilon / 2)
@@ -45,7 +45,7 @@ def test_slack_where_the_logarithm_is_too_large(paper, part):
 
 
 def test_everything_adds_up_to_epsilon():
-    plan = ObjectivePure().plan(make_problem(), PURE)
+    plan = ObjectivePure(clip=None).plan(make_problem(), PURE)
     used, objective, output = plan.perturbation.problem, plan.perturbation.objective, plan.perturbation.output
     charge = math.log1p(0.25 * used.row_norm**2 / (N * used.l2))
     total = objective.sensitivity / objective.scale + charge + output.sensitivity / output.scale
@@ -96,8 +96,8 @@ def test_the_minimiser_solves_the_problem_with_the_noise_drawn(monkeypatch):
     monkeypatch.setattr(GammaNormNoise, "draw", draw)
     problem = make_problem()
     rows = make_rows(problem)
-    plan = ObjectivePure().plan(problem, PURE)
-    outcome = fit(ObjectivePure(), problem, rows, PURE)
+    plan = ObjectivePure(clip=None).plan(problem, PURE)
+    outcome = fit(ObjectivePure(clip=None), problem, rows, PURE)
     b, last = drawn
     assert b.shape == (P + 1,)
     point = outcome.weights - last

@@ -27,7 +27,7 @@ from dperm.losses import (
     Weighted,
 )
 from dperm.losses.base import weighted_targets
-from dperm.mechanisms import resolve
+from dperm.mechanisms import Objective
 from dperm.mechanisms.objective.profile import (
     PersonsProfile,
     calibrate_objective,
@@ -136,7 +136,7 @@ def test_mean_excess_against_quadrature():
 @pytest.mark.parametrize("loss", [*SMOOTH, HuberHinge(0.5), Softmax(3)], ids=repr)
 def test_a_person_costs_about_as_much_as_a_row(loss, relation):
     """As the page says: at the strength of the rule, between 0.95 and 1.015 times the noise."""
-    mechanism = resolve("objective")
+    mechanism = Objective(clip=None)
     facts = {"x_norm": 1.0, "n_rows": 20_000, "n_features": 20, "intercept": 0.3, "neighbours": relation}
     for epsilon in (0.1, 1.0, 3.0):
         budget = Budget(epsilon, 1e-8)

@@ -25,8 +25,10 @@ from dperm.mechanisms import (
     register,
     resolve,
 )
+from dperm.mechanisms.clipped_loss import LossClippingMechanism
 from dperm.mechanisms.output.bolt_on import RULES
 from dperm.mechanisms.output.family import DescentMechanism
+from dperm.planning.rules import NOISY_RESULT, against_descent_noise
 from dperm.privacy import Budget, gaussian_mu
 from dperm.problem import Problem
 from dperm.unit import Neighbours
@@ -63,7 +65,7 @@ def scale(mechanism: Mechanism, budget: Budget, facts: Problem) -> float:
 
 def with_clip(mechanism: Mechanism, clip: float | str | None) -> Mechanism:
     """Where the mechanism has one."""
-    given = {"clip": clip} if isinstance(mechanism, DescentMechanism) else {}
+    given = {"clip": clip} if isinstance(mechanism, LossClippingMechanism) else {}
     return dataclasses.replace(mechanism, **given)
 
 
@@ -267,7 +269,10 @@ def test_a_paper_scale_that_is_too_small_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("mechanism", "clip"),
-    [*((mechanism, clip) for mechanism in DESCENTS for clip in (None, "auto")), (Output(**RAW), None)],
+    [
+        *((mechanism, clip) for mechanism in DESCENTS for clip in (None, "auto")),
+        *((Output(**RAW), clip) for clip in (None, "auto")),
+    ],
     ids=repr,
 )
 def test_noise_falls_with_epsilon_delta_and_rows_and_grows_with_the_bound(
@@ -318,14 +323,15 @@ def test_by_rule_the_loss_is_clipped_unless_l2_is_far_above_its_rule(
 ) -> None:
     """Where it is kept, the plan is that of a mechanism without a clip."""
     mechanism = dataclasses.replace(mechanism, standardise=standardise)
-    rule = mechanism.l2_rule(problem(), budget)
-    for factor in (1e-3, 1.0, 39.9, 40.1, 1e3):
+    rule, clip = mechanism.regularised(problem(), budget).l2, clip_by_rule(problem(), budget)
+    clipped = problem(loss=SoftClippedLogistic(clip, 0.7))
+    most = max(2.0, 40 * against_descent_noise(clipped, budget, NOISY_RESULT) / rule)
+    for factor in (1e-3, 1.0, 0.99 * most, 1.01 * most, 1e3 * most):
         facts = problem(l2=factor * rule)
         plan, plain, given = (with_clip(mechanism, clip).plan(facts, budget) for clip in ("auto", None, 0.4))
         assert plain.problem == facts
         assert given.problem.loss == SoftClippedLogistic(0.4, 0.7)
-        if factor < 40:
-            clip = clip_by_rule(facts, budget)
+        if factor < most:
             assert plan.settings["clip"] == pytest.approx(clip, rel=1e-12)
             assert plan.problem.loss == SoftClippedLogistic(plan.settings["clip"], 0.7)
             assert plan.problem == dataclasses.replace(facts, loss=plan.problem.loss)

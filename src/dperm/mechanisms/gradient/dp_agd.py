@@ -12,7 +12,8 @@ import numpy as np
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import NotCertified
 from dperm.losses import Loss
-from dperm.mechanisms.base import Job, Mechanism, Plan
+from dperm.mechanisms.base import Job, Plan
+from dperm.mechanisms.clipped_loss import LossClippingMechanism
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.pricing import gaussian_noise
@@ -53,7 +54,7 @@ class AGDPlan(Plan):
 
 @register
 @dataclass(frozen=True)
-class DPAGD(Mechanism):
+class DPAGD(LossClippingMechanism):
     """Take a noisy gradient, choose a step size privately, and pay for a better gradient when the choice is 0.
 
     Parameters

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dperm.errors import Unsupported
-from dperm.mechanisms.base import Job, Mechanism, Plan, alike, tolerant
+from dperm.mechanisms.base import Job, Plan, alike, tolerant
+from dperm.mechanisms.clipped_loss import LossClippingMechanism
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.pricing import gaussian_noise, gaussian_price, mu_left, shortfall
@@ -40,7 +41,7 @@ class CoordinatesPlan(Plan):
 
 @register
 @dataclass(frozen=True)
-class DPCD(Mechanism):
+class DPCD(LossClippingMechanism):
     r"""In every pass, visit the coordinates in a random order and move each along its own noisy derivative.
 
     Parameters

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dperm.errors import NotCertified
-from dperm.mechanisms.base import Job, Mechanism, Plan
+from dperm.mechanisms.base import Job, Plan
+from dperm.mechanisms.clipped_loss import LossClippingMechanism
 from dperm.mechanisms.gradient.family import NOISE_MARGIN
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
@@ -48,7 +49,7 @@ class SVRGPlan(Plan):
 
 @register
 @dataclass(frozen=True)
-class DPSVRG(Mechanism):
+class DPSVRG(LossClippingMechanism):
     r"""A noisy full gradient per outer loop; inner steps correct it on Poisson batches.
 
     Parameters

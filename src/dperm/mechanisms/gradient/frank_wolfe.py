@@ -12,7 +12,8 @@ import numpy as np
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import Unsupported
-from dperm.mechanisms.base import Job, Mechanism, Plan, alike, tolerant
+from dperm.mechanisms.base import Job, Plan, alike, tolerant
+from dperm.mechanisms.clipped_loss import LossClippingMechanism
 from dperm.mechanisms.gradient.dp_agd import step_budget_for
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
@@ -107,7 +108,7 @@ class _Pull:
 
 @register
 @dataclass(frozen=True)
-class FrankWolfe(Mechanism):
+class FrankWolfe(LossClippingMechanism):
     r"""Move towards a privately chosen vertex of the L1 ball, by 2/(t + 2) of the way in step t.
 
     Parameters

@@ -11,7 +11,8 @@ import numpy as np
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import NotCertified
-from dperm.mechanisms.base import Job, Mechanism, Plan, alike, weights_shape
+from dperm.mechanisms.base import Job, Plan, alike, weights_shape
+from dperm.mechanisms.clipped_loss import LossClippingMechanism
 from dperm.mechanisms.output.family import PUBLIC_ORDER, SECRET_ORDER
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
@@ -69,7 +70,7 @@ class HiddenPlan(Plan):
 
 @register
 @dataclass(frozen=True)
-class NoisySGD(Mechanism):
+class NoisySGD(LossClippingMechanism):
     """Passes over fixed batches with noise at every step, all of it hidden but the last iterate.
 
     Parameters

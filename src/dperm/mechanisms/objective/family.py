@@ -11,7 +11,8 @@ import numpy as np
 
 from dperm.arithmetic import UNIT_ROUNDOFF
 from dperm.errors import NotCertified
-from dperm.mechanisms.base import Job, Mechanism, Plan
+from dperm.mechanisms.base import Job, Plan
+from dperm.mechanisms.clipped_loss import LossClippingMechanism
 from dperm.mechanisms.inference import WeightNoise, in_objective
 from dperm.mechanisms.minimiser import ATTAINABLE, check_condition, minimise_surely
 from dperm.mechanisms.objective.profile import (
@@ -35,7 +36,6 @@ from dperm.typing import Floats
 
 if TYPE_CHECKING:
     from dperm.engine import Rows
-    from dperm.mechanisms.base import Plan
     from dperm.mechanisms.worst_case import Likelihood
 
 # Chosen by leaving one of many public tables out (docs/results/defaults.md); no guarantee rests on them.
@@ -93,7 +93,7 @@ class ObjectivePlan(Plan):
 
 
 @dataclass(frozen=True)
-class ObjectiveMechanism(Mechanism):
+class ObjectiveMechanism(LossClippingMechanism):
     r"""Minimise :math:`\sum_i\phi_i(w) + \frac{n\lambda}2\lVert w\rVert^2 + \langle b, w\rangle`, then add noise.
 
     Parameters

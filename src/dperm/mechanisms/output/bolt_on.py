@@ -83,7 +83,7 @@ class BoltOn(DescentMechanism):
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
         """For the strong rules that of a minimiser, whose sensitivity they have."""
         if self._rule.startswith("strong"):
-            return against_output_noise(replace(problem, loss=self._clipped(problem, budget)), budget)
+            return against_output_noise(problem, budget)
         return super().l2_rule(problem, budget)
 
     def settled(self, problem: Problem, mu: float) -> Self:

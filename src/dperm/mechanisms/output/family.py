@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from dperm.errors import InvalidInput
-from dperm.losses import Loss, softly_clipped
-from dperm.mechanisms.base import Job, Mechanism, Plan, alike, weights_shape
+from dperm.mechanisms.base import Job, Plan, alike, weights_shape
+from dperm.mechanisms.clipped_loss import LossClippingMechanism
 from dperm.mechanisms.inference import WeightNoise, on_weights
 from dperm.planning.pricing import TIGHT, TIGHT_MIXTURE, mu_left, price_branches
-from dperm.planning.rules import (
-    AUTO,
-    KNEE,
-    NOISY_RESULT,
-    against_descent_noise,
-    check_share,
-    setting,
-    slope_for,
-)
+from dperm.planning.rules import NOISY_RESULT, against_descent_noise
 from dperm.planning.schedule import Schedule, branch_sensitivities
 from dperm.privacy import Budget, Gate, GaussianNoise
 from dperm.problem import Problem
@@ -35,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class OutputMechanism(Mechanism):
+class OutputMechanism(LossClippingMechanism):
     """Jobs with the same rows, problem and schedule share one training; each then gets noise of its own at the gate."""
 
     family: ClassVar[str] = "output"
@@ -66,14 +58,6 @@ def _training(plan: Plan) -> tuple[object, ...]:
     return (plan.problem, *(() if schedule is None else (schedule.shape, schedule.step_sizes.tobytes())))
 
 
-MOST_L2 = 40.0  # of the rule's: a penalty beyond it shrinks a clipped loss more than its noise was worth
-
-
-def check_clip(name: str, value: object) -> None:
-    if not (isinstance(value, str) and value == AUTO):
-        check_share(name, value, zero=False)
-
-
 SECRET_ORDER = "The random order of the rows, the batches and every intermediate weight stay secret."
 PUBLIC_ORDER = "The order of the rows says nothing of their content; every intermediate weight stays secret."
 
@@ -96,16 +80,7 @@ class DescentMechanism(OutputMechanism):
     """Batched gradient descent from zero along a schedule, rows in secret order if ``permuted``.
 
     A subclass is its schedule and its paper's price. The sensitivities include the rounding of the passes.
-
-    Parameters
-    ----------
-    clip : float, "auto" or None
-        Where the slope of the plain logistic loss ends, softly (``SoftClippedLogistic``): one row then moves a gradient
-        less, which buys longer steps. "auto" follows from the noise, and is None with the accounting of the paper and
-        with an l2 far above its rule; with None, and for any other loss, the loss is trained with as it is.
     """
-
-    clip: float | str | None = setting(AUTO, check_clip, optional=True, kw_only=True)
 
     permuted: ClassVar[bool] = True
     in_order: ClassVar[bool] = True
@@ -120,26 +95,13 @@ class DescentMechanism(OutputMechanism):
     def paper_scale(self, problem: Problem, budget: Budget, share: Floats, sensitivities: Floats) -> float:
         """The noise scale that the paper's own calculation gives."""
 
-    def trained_loss(self, problem: Problem, budget: Budget) -> Loss:
-        if self.clip == AUTO and problem.l2 > MOST_L2 * self.l2_rule(problem, budget):
-            return problem.loss
-        return self._clipped(problem, budget)
-
-    def _clipped(self, problem: Problem, budget: Budget) -> Loss:
-        """The loss by ``clip``, whatever l2 is."""
-        clip = self.clip
-        if clip == AUTO:
-            clip = slope_for(problem, budget) if self.accounting == "tight" else None
-        return problem.loss if clip is None else softly_clipped(problem.loss, float(clip), KNEE)
-
     def settled(self, problem: Problem, mu: float) -> Self:
         """The mechanism with every open setting filled in, by a public rule of problem and Gaussian parameter."""
         return self
 
     def as_planned(self, plan: Plan) -> Self:
         spent = 0.0 if plan.standardisation is None else plan.standardisation.mu
-        settled = super().as_planned(plan).settled(plan.problem, mu_left(plan.budget, spent))
-        return replace(settled, clip=None)  # of the loss that is trained with
+        return super().as_planned(plan).settled(plan.problem, mu_left(plan.budget, spent))
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> DescentPlan:
         budget.check_gaussian()
@@ -162,7 +124,6 @@ class DescentMechanism(OutputMechanism):
             budget=budget,
             settings={
                 **settled.settings,
-                "clip": getattr(problem.loss.unweighted, "clip", None),
                 "batches": len(schedule.batch_sizes),
                 "batch_size": max(schedule.batch_sizes),
                 "step_size": float(schedule.step_sizes.max()),
@@ -176,8 +137,7 @@ class DescentMechanism(OutputMechanism):
         )
 
     def l2_rule(self, problem: Problem, budget: Budget) -> float:
-        clipped = replace(problem, loss=self._clipped(problem, budget))
-        return against_descent_noise(clipped, budget, NOISY_RESULT)
+        return against_descent_noise(problem, budget, NOISY_RESULT)
 
     def _train(self, plans: Sequence[DescentPlan], rows: Rows, gate: Gate) -> Floats:
         # Several models are an evaluation: they may be coarse, and are then not certified.
