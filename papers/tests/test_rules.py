@@ -12,12 +12,10 @@ from dperm_papers.reproduce import Bench, find_item, rules
 from dperm_papers.reproduce.data import Records
 from dperm_papers.reproduce.development import DevelopmentSet
 from dperm_papers.reproduce.rules import (
-    AVERAGES,
     GRIDS,
     Grid,
     Regrets,
     Times,
-    averaged,
     by_rule,
     label_of,
     regret,
@@ -66,17 +64,6 @@ def test_what_is_set_is_kept_and_the_rule_fills_the_rest():
     assert (other.step_size, other.epochs) == (0.5 * own.step_size, 2 * own.epochs)
 
 
-@pytest.mark.parametrize("shape", AVERAGES, ids=str)
-def test_averages_are_as_many_as_are_said_and_the_last_is_at_the_end(shape):
-    problem = problem_for(GRIDS[0])
-    rule, _ = by_rule(RSGDAR(), problem, BUDGET)
-    plan = averaged(*shape, rule).plan(problem, BUDGET)
-    times, averages = shape
-    assert sum(plan.schedule.averaged) == averages
-    assert plan.schedule.averaged[-1]
-    assert len(plan.schedule.averaged) == pytest.approx(times * rule.epochs, abs=averages)
-
-
 def test_the_best_is_judged_on_the_fold_that_did_not_choose_it():
     scores = np.array([[80.0, 80.0, 80.0], [83.0, 79.0, 79.0]])  # the second is lucky in one fold
     assert regret(scores) == pytest.approx((80 - 80) / 3 + (79 - 80) / 3 + (79 - 80) / 3)
@@ -122,20 +109,6 @@ def test_regrets_of_a_rule_that_is_behind_everywhere_and_of_the_choice_without_a
     assert "[4.00]" in check.claim
 
 
-def test_averages_are_judged_against_the_rule_of_the_same_table():
-    rows = [
-        {"dataset": name, "epsilon": 0.1, "averages": label, "score": score, "seconds": seconds}
-        for name, label, score, seconds in (
-            ("a", rules.THE_RULE, 80.0, 1.0),
-            ("a", "one", 81.0, 2.0),
-            ("b", rules.THE_RULE, 60.0, 4.0),
-            ("b", "one", 58.0, 12.0),
-        )
-    ]
-    size = rules.Size(averages_at=(0.1,))
-    assert rules._section_of_averages([pa.Table.from_pylist(rows)], size).rows == (("one", "-0.50", "2.5"),)
-
-
 def made_up(name, most_rows=None, **_):
     rng = np.random.default_rng(len(name))
     X = rng.normal(size=(600, 3))
@@ -165,9 +138,8 @@ def test_the_study_runs_end_to_end_and_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(rules, "read", lambda name, most: Made(name))
     bench = Bench(folder=tmp_path, parts=tmp_path / "parts", quick=True)
     report = find_item("rules").run(bench)
-    section, averages = report.sections
+    (section,) = report.sections
     assert [row[0] for row in section.rows] == ["output"]
-    assert [row[0] for row in averages.rows] == [rules._averages_in_words(*shape) for shape in AVERAGES]
     assert len(report.checks) == 2
     monkeypatch.setattr(rules, "compare", None)  # what is kept is not run again
     assert find_item("rules").run(bench).sections == report.sections

@@ -20,6 +20,7 @@ MODULES = {
     "frontier": "frontier",
     "defaults": "defaults",
     "rules": "rules",
+    "averages": "averages",
     "plan": "expected",
     "scale": "scale",
     "peers": "peers",

@@ -149,7 +149,11 @@ def settings_of(size: Size, binary: bool) -> dict[str, Settings]:
     )
     return {
         AMP: Settings.of(
-            [resolve("amp")], grid(resolve("amp"), {"tolerance": (None, 1e-3, 1e-7), "standardise": WHETHER})
+            [resolve("amp")],
+            grid(
+                resolve("amp"),
+                {"tolerance": (None, 1e-3, 1e-7), "standardise": WHETHER, "clip": ("auto", None)},
+            ),
         ),
         OUT_SGD: Settings.of(
             [

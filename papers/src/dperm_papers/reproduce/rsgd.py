@@ -47,6 +47,7 @@ PRINTED: Mapping[str, Mapping[str, Any]] = {"RSGD-AR": {"batch_size": 4000}, "NS
 """Settings that the paper prints."""
 
 WHETHER = ("auto", False)
+CLIPPED = ("auto", None)
 STEPS = (None, 0.5, 1.8, 7.0)
 LONG: Mapping[str, Sequence[Any]] = {"epochs": (200,), "batch_size": (4000,), "step_size": STEPS}
 GRIDS: Mapping[str, Sequence[Mapping[str, Sequence[Any]]]] = {
@@ -54,11 +55,23 @@ GRIDS: Mapping[str, Sequence[Mapping[str, Sequence[Any]]]] = {
         {"step_size": STEPS, "standardise": WHETHER},
         {"step_size": STEPS, "epochs": (20,), "average_every": (10,), "standardise": WHETHER},
         {**LONG, "average_every": (10, 50)},
+        {"step_size": STEPS, "clip": (None,)},
     ),
-    "NSGD": ({"step_size": STEPS, "standardise": WHETHER}, {"step_size": STEPS, "epochs": (20,)}, LONG),
-    "ObjPert": ({"output_share": (0.001, 0.0001), "standardise": WHETHER},),
-    "OutPert-GD": ({"iterations": (None, 10, 160), "step_size": (None, 0.5, 1.8), "standardise": WHETHER},),
-    "DP-AGD": ({"splits": (None, 15, 40), "largest_step": (2.0, 4.0), "standardise": WHETHER},),
+    "NSGD": (
+        {"step_size": STEPS, "standardise": WHETHER},
+        {"step_size": STEPS, "epochs": (20,)},
+        LONG,
+        {"step_size": STEPS, "clip": (None,)},
+    ),
+    "ObjPert": ({"output_share": (0.001, 0.0001), "standardise": WHETHER, "clip": CLIPPED},),
+    "OutPert-GD": (
+        {"iterations": (None, 10, 160), "step_size": (None, 0.5, 1.8), "standardise": WHETHER},
+        {"iterations": (None, 10, 160), "clip": (None,)},
+    ),
+    "DP-AGD": (
+        {"splits": (None, 15, 40), "largest_step": (2.0, 4.0), "standardise": WHETHER},
+        {"splits": (None, 15, 40), "clip": (None,)},
+    ),
     "SGD-MA": ({"steps": (None, 30, 100), "step_size": (None, 4.0), "clip": ("auto", None)},),
 }
 """What the best on test is taken of. None, "auto" and the first values are the rule, so no cell is below it."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dperm.errors import DataUnavailable, DpermError
 from dperm.experiments.batches import budgets_of, problems_of
 from dperm.experiments.compare import compare, specify
-from dperm.mechanisms import RSGDAR, Mechanism, resolve
+from dperm.mechanisms import Mechanism, resolve
 from dperm.models.atomic import atomic_path
 from dperm.planning.rules import AUTO
 from dperm.privacy import Budget
@@ -51,6 +51,7 @@ Change = Mapping[str, Any]
 """By setting, or ``l2``, a value, or one that depends on the rule."""
 
 PLAIN: Change = {"standardise": False}
+WHOLE: Change = {"clip": None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +137,7 @@ def _scaled(name: str, *factors: float) -> tuple[Change, ...]:
     return tuple({name: Times(factor)} for factor in factors)
 
 
-_DESCENT = (PLAIN, *_scaled("epochs", 0.25, 4.0), *_scaled(L2, 0.25, 4.0), {"clip": None})
+_DESCENT = (PLAIN, *_scaled("epochs", 0.25, 4.0), *_scaled(L2, 0.25, 4.0), WHOLE)
 _STEPS = (PLAIN, *_scaled("steps", 0.5, 2.0))
 
 GRIDS: tuple[Grid, ...] = (
@@ -155,16 +156,16 @@ GRIDS: tuple[Grid, ...] = (
     Grid(
         mechanism="output-gd",
         main="step_size",
-        changes=(PLAIN, *_scaled("iterations", 0.25, 4.0), *_scaled(L2, 0.25, 4.0), {"clip": None}),
+        changes=(PLAIN, *_scaled("iterations", 0.25, 4.0), *_scaled(L2, 0.25, 4.0), WHOLE),
         fewer=(1.0, 0.5),
     ),
     Grid(
         mechanism="bolt-on",
         main="step_size",
-        changes=(PLAIN, *_scaled("passes", 0.25, 4.0), *_scaled(L2, 0.25, 4.0), {"clip": None}),
+        changes=(PLAIN, *_scaled("passes", 0.25, 4.0), *_scaled(L2, 0.25, 4.0), WHOLE),
         fewer=(1.0, 0.5),
     ),
-    Grid(mechanism="output", main=L2, changes=(PLAIN,), fewer=FACTORS),
+    Grid(mechanism="output", main=L2, changes=(PLAIN, WHOLE), fewer=FACTORS),
     Grid(
         mechanism="psgd",
         main="step_size",
@@ -175,6 +176,7 @@ GRIDS: tuple[Grid, ...] = (
         main="outer",
         changes=(
             PLAIN,
+            WHOLE,
             *_scaled("step_size", 0.25, 0.5, 2.0),
             {"inner": 1},
             {"inner": 2},
@@ -184,13 +186,13 @@ GRIDS: tuple[Grid, ...] = (
     Grid(
         mechanism="noisy-sgd",
         main="epochs",
-        changes=(PLAIN, *_scaled("step_size", 0.25, 0.5, 2.0), *_scaled("batch_size", 0.25)),
+        changes=(PLAIN, WHOLE, *_scaled("step_size", 0.25, 0.5, 2.0), *_scaled("batch_size", 0.25)),
         kept=("radius",),
     ),
     Grid(
         mechanism="dp-agd",
         main="splits",
-        changes=(PLAIN, *_scaled("largest_step", 0.5, 2.0), *_scaled("choice_share", 0.5, 2.0)),
+        changes=(PLAIN, WHOLE, *_scaled("largest_step", 0.5, 2.0), *_scaled("choice_share", 0.5, 2.0)),
     ),
     Grid(
         mechanism="sgd-ma",
@@ -207,12 +209,12 @@ GRIDS: tuple[Grid, ...] = (
         main="step_size",
         changes=(*_STEPS, *_scaled("clip", 0.5, 2.0), {"momentum": 0.0}),
     ),
-    Grid(mechanism="dp-cd", main="step_size", changes=(PLAIN, *_scaled("passes", 0.25, 0.5, 2.0))),
-    Grid(mechanism="frank-wolfe", main="radius", changes=(PLAIN, *_scaled("steps", 0.25, 0.5, 2.0))),
-    Grid(mechanism="objective", main=L2, changes=(PLAIN,), fewer=FACTORS),
-    Grid(mechanism="objective-kst", main=L2, changes=(PLAIN,), fewer=FACTORS),
-    Grid(mechanism="amp", main=L2, changes=(PLAIN,), fewer=FACTORS),
-    Grid(mechanism="objective-pure", main=L2, changes=_scaled("output_share", 10.0), fewer=FACTORS),
+    Grid(mechanism="dp-cd", main="step_size", changes=(PLAIN, WHOLE, *_scaled("passes", 0.25, 0.5, 2.0))),
+    Grid(mechanism="frank-wolfe", main="radius", changes=(PLAIN, WHOLE, *_scaled("steps", 0.25, 0.5, 2.0))),
+    Grid(mechanism="objective", main=L2, changes=(PLAIN, WHOLE), fewer=FACTORS),
+    Grid(mechanism="objective-kst", main=L2, changes=(PLAIN, WHOLE), fewer=FACTORS),
+    Grid(mechanism="amp", main=L2, changes=(PLAIN, WHOLE), fewer=FACTORS),
+    Grid(mechanism="objective-pure", main=L2, changes=(WHOLE, *_scaled("output_share", 10.0)), fewer=FACTORS),
     Grid(mechanism="ssp", main=L2, changes=(PLAIN, *_scaled("weight", 0.5, 2.0)), fewer=FACTORS),
     Grid(
         mechanism="adassp",
@@ -234,14 +236,12 @@ SCORES = {"binary": "accuracy", "regression": "r2"}
 @dataclass(frozen=True, kw_only=True)
 class Size:
     epsilons: tuple[float, ...] = (0.5, 1.0)
-    averages_at: tuple[float, ...] = (0.1, 0.5, 1.0)
     folds: int = 3
-    repeats: int = 4  # of the averages, which differ by little
     most_rows: int = 18_000
     mechanisms: tuple[str, ...] = tuple(grid.mechanism for grid in GRIDS)
 
 
-FULL, QUICK = Size(), Size(folds=2, repeats=1, most_rows=4_000)
+FULL, QUICK = Size(), Size(folds=2, most_rows=4_000)
 
 
 def measure(
@@ -272,78 +272,6 @@ def measure(
         **{name: list(value) if isinstance(value, tuple) else value for name, value in common.items()},
     }
     return cached(bench.parts, f"rules-{grid.mechanism}", key, make, bench.fresh)
-
-
-AVERAGES = ((1, 1), (1, 2), (2, 1), (2, 2), (2, 4))
-"""Times the epochs of the rule, and how often RSGD-AR then averages its iterates, the last time at the end."""
-
-THE_RULE = "the rule"
-
-
-def averaged(times: int, averages: int, rule: RSGDAR) -> RSGDAR:
-    """With about so many times the epochs of the rule; the step follows from its own rule."""
-    assert rule.epochs is not None
-    every = max(1, round(rule.epochs * times / averages))
-    return RSGDAR(epochs=every * averages, average_every=every)
-
-
-def measure_averages(records: Records, size: Size, bench: Bench) -> pa.Table:
-    """Rows ``dataset, epsilon, averages, score, seconds`` of RSGD-AR, the mean of all folds; the rule comes first."""
-    common: dict[str, Any] = {
-        "dataset": records.name,
-        "delta": DELTA,
-        "folds": size.folds,
-        "seed": bench.seed,
-    }
-    common |= {"repeats": size.repeats}
-    spec, rows = specify(records.X, records.y, mechanisms=["rsgd-ar"], epsilons=size.averages_at, **common)
-    problem = problems_of(spec, rows.held_out)[0]
-    shapes: dict[str, dict[str, RSGDAR]] = {}
-    for budget in budgets_of(spec):
-        rule, _ = by_rule(RSGDAR(), problem, budget)
-        assert isinstance(rule, RSGDAR)
-        shapes[f"{budget.epsilon:g}"] = {
-            THE_RULE: RSGDAR(),
-            **{_averages_in_words(*shape): averaged(*shape, rule) for shape in AVERAGES},
-        }
-
-    def make() -> list[dict[str, Any]]:
-        found = []
-        for epsilon, mechanisms in shapes.items():
-            for label, mechanism in mechanisms.items():
-                results = compare(
-                    records.X, records.y, mechanisms={label: mechanism}, epsilons=[float(epsilon)], **common
-                )
-                scores, seconds = (results[name].to_numpy() for name in ("accuracy", "seconds"))
-                about = {"dataset": records.name, "epsilon": float(epsilon), "averages": label}
-                found.append({**about, "score": 100 * float(scores.mean()), "seconds": float(seconds.sum())})
-        return found
-
-    key = {"rows": spec.rows, "shapes": shapes, **common}
-    return cached(bench.parts, "rules-averages", key, make, bench.fresh)
-
-
-def _averages_in_words(times: int, averages: int) -> str:
-    return f"{times} × the epochs, {averages} average{'s' if averages > 1 else ''}"
-
-
-def _section_of_averages(tables: Sequence[pa.Table], size: Size) -> Section:
-    rows = pa.concat_tables(tables).to_pylist()
-    rule = {(row["dataset"], row["epsilon"]): row for row in rows if row["averages"] == THE_RULE}
-    shown = []
-    for label in dict.fromkeys(row["averages"] for row in rows if row["averages"] != THE_RULE):
-        mine = [(row, rule[row["dataset"], row["epsilon"]]) for row in rows if row["averages"] == label]
-        leads = [
-            np.mean([row["score"] - own["score"] for row, own in mine if row["epsilon"] == epsilon])
-            for epsilon in size.averages_at
-        ]
-        slower = np.median([row["seconds"] / own["seconds"] for row, own in mine])
-        shown.append((label, *(f"{lead:+.2f}" for lead in leads), f"{slower:.1f}"))
-    return Section(
-        title="rsgd-ar with averages: points ahead of the rule, mean over the tables",
-        columns=("averages", *(f"ε = {epsilon:g}" for epsilon in size.averages_at), "time over the rule's"),
-        rows=tuple(shown),
-    )
 
 
 Cell = tuple[str, float]
@@ -428,7 +356,6 @@ def regret(scores: NDArray[np.float64], mine: int = 0) -> float:
 def _study(bench: Bench) -> Report:
     size = QUICK if bench.quick else FULL
     found: dict[str, list[pa.Table]] = {grid.mechanism: [] for grid in GRIDS}
-    averages: list[pa.Table] = []
     skipped = []
     for kind, names in TABLES.items():
         grids = [grid for grid in GRIDS if grid.kind == kind]
@@ -444,8 +371,6 @@ def _study(bench: Bench) -> Report:
                 found[grid.mechanism] += [
                     measure(some, records, grid, epsilon, size, bench) for epsilon in size.epsilons
                 ]
-            if kind == "binary":
-                averages.append(measure_averages(records, size, bench))
             report(len(grids), len(grids))
     regrets = [Regrets.of(pa.concat_tables(tables)) for tables in found.values() if tables]
     every = [table for tables in found.values() for table in tables]
@@ -455,10 +380,7 @@ def _study(bench: Bench) -> Report:
         with atomic_path(files[0]) as unfinished:
             pq.write_table(pa.concat_tables(every), unfinished)
     return Report(
-        sections=(
-            *((_section(regrets, size),) if regrets else ()),
-            *((_section_of_averages(averages, size),) if averages else ()),
-        ),
+        sections=(_section(regrets, size),) if regrets else (),
         checks=tuple(_check(one, epsilon) for one in regrets for epsilon in size.epsilons),
         skipped=tuple(skipped),
         files=tuple(files),
