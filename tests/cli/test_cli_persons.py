@@ -187,7 +187,9 @@ def test_a_plan_counts_persons(dperm):
 def test_the_account_of_persons(dperm):
     found = {}
     for what in ("--n 20000", "--persons 20000", "--persons 20000 --person-loss sum --max-rows-per-person 4"):
-        code, out, _ = dperm(f"account {what} --epsilon 0.5 --delta 1e-8 --mechanism output --l2 0.01 --json")
+        code, out, _ = dperm(
+            f"account {what} --epsilon 0.5 --delta 1e-8 --mechanism output --loss svm --l2 0.01 --json"
+        )
         assert code == 0
         found[what] = json.loads(out)["prices"][0]["noise_scale"]
     rows, mean, summed = found.values()

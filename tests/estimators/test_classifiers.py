@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from dperm import PrivateLinearSVC, PrivateLogisticRegression
 from dperm.errors import DpermError, InvalidInput, NotCertified
-from dperm.mechanisms import RSGDAR, NoPrivacy, Output
+from dperm.mechanisms import RSGDAR, NoPrivacy, Objective, Output
 from dperm.problem import INTERCEPT_SCALE
 
 ESTIMATORS = [PrivateLogisticRegression, PrivateLinearSVC]
@@ -193,8 +193,10 @@ def test_add_remove_needs_a_public_capacity_and_costs_half_the_gap(blobs):
         PrivateLogisticRegression(**hidden).fit(X, y)
     with pytest.raises(InvalidInput, match="max_rows"):
         PrivateLogisticRegression(max_rows=10).fit(X, y)
-    one = PrivateLogisticRegression(**hidden, max_rows=4000, mechanism="objective").fit(X, y).privacy_
-    two = PrivateLogisticRegression(mechanism="objective").fit(X, y).privacy_
+    one = (
+        PrivateLogisticRegression(**hidden, max_rows=4000, mechanism=Objective(clip=None)).fit(X, y).privacy_
+    )
+    two = PrivateLogisticRegression(mechanism=Objective(clip=None)).fit(X, y).privacy_
     assert one.sensitivity == pytest.approx(two.sensitivity / 2, rel=1e-6)
     larger = PrivateLogisticRegression(**hidden, max_rows=5000).fit(X, y)
     assert larger.score(X, y) > 0.8

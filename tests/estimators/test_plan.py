@@ -14,7 +14,7 @@ from dperm import (
 )
 from dperm.errors import DpermError, InvalidInput, Unsupported
 from dperm.losses import HuberHinge, Logistic, Softmax
-from dperm.mechanisms import AdaSSP, Output
+from dperm.mechanisms import AdaSSP, Objective, Output
 from dperm.mechanisms.plan_words import plan_summary
 
 X = np.random.default_rng(0).normal(size=(400, 3)) / 3
@@ -97,7 +97,7 @@ def test_a_ledger_needs_declared_classes_and_no_seed_in_a_plan_too(tmp_path):
 
 
 def test_two_classes_unless_told_otherwise():
-    assert PrivateLogisticRegression(mechanism="objective").plan(400, 3).problem.loss == Logistic()
+    assert PrivateLogisticRegression(mechanism=Objective(clip=None)).plan(400, 3).problem.loss == Logistic()
     assert PrivateLogisticRegression().plan(400, 3).problem.loss.labels == "binary"
     assert PrivateLogisticRegression().plan(400, 3, n_classes=3).problem.loss == Softmax(3)
     with pytest.raises(InvalidInput, match="declares 2 classes and n_classes is 3"):

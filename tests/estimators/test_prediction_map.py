@@ -25,7 +25,7 @@ def linear(model, rows):
     return np.ravel(rows @ model.coef_.T + model.intercept_)
 
 
-PLAIN = Output(standardise=False)
+PLAIN = Output(standardise=False, clip=None)
 MODELS = {
     "logistic": PrivateLogisticRegression(mechanism=PLAIN, classes=[0, 1]),
     "svm": PrivateLinearSVC(mechanism=RSGD(standardise=False), classes=[0, 1], x_norm=0.95),

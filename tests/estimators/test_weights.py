@@ -18,6 +18,7 @@ from dperm import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegr
 from dperm.engine.shards.sources import ArrayShards
 from dperm.errors import DpermError, InvalidInput, UnknownSetting, Unsupported
 from dperm.losses import Logistic, SoftClippedLogistic, Softmax, Weighted
+from dperm.mechanisms import Output
 
 ESTIMATORS = [PrivateLogisticRegression, PrivateLinearSVC, PrivateLinearRegression]
 X, y = np.linspace(-0.5, 0.5, 40).reshape(20, 2), np.arange(20) % 2
@@ -150,7 +151,7 @@ def test_metadata_routing_takes_weights_to_the_model():
 
 def test_the_loss_of_the_plan_has_the_largest_weight():
     def loss(**settings):
-        return PrivateLogisticRegression(mechanism="output", **settings).plan(1000, 5).problem.loss
+        return PrivateLogisticRegression(mechanism=Output(clip=None), **settings).plan(1000, 5).problem.loss
 
     assert loss() == Logistic()
     assert loss(class_weight={"a": 3.0, "b": 0.5}) == Weighted(Logistic(), 3.0)

@@ -159,7 +159,7 @@ class FixedOrder(SilentGate):
 def test_batched_training_equals_single_training_on_the_rows_of_the_fold(rows, name):
     X, y = rows
     signs = np.where(y == "yes", 1.0, -1.0)
-    small = {"batch_size": 50, "epochs": 4, "passes": 10}
+    small = {"batch_size": 50, "epochs": 4, "passes": 10, "step_size": 0.5}
     known = {setting: value for setting, value in small.items() if setting in resolve(name).settings}
     mechanism, budget = replace(resolve(name), standardise=False, **known), Budget(1.0, 1e-5)
     order = np.random.default_rng(0).permutation(N)
@@ -184,7 +184,7 @@ def test_batched_training_equals_single_training_on_the_rows_of_the_fold(rows, n
 
 def test_without_noise_the_comparison_is_the_training(rows, monkeypatch):
     monkeypatch.setattr("dperm.experiments.batches.Gate", lambda entropy: SilentGate())
-    found = run(rows, mechanisms=[Output(standardise=False), "none"])
+    found = run(rows, mechanisms=[Output(standardise=False, clip=None), "none"])
     for column, tolerance in (("objective", 1e-6), ("accuracy", 1.5 * FOLDS / N)):
         expected = values(found, "none", column, 0.5)
         for epsilon in (0.5, 2.0):
@@ -211,7 +211,7 @@ def test_a_seed_repeats_the_numbers_and_another_changes_the_noise(rows, results)
 
 
 def test_the_two_accountings_differ_in_their_noise_scale_alone(rows):
-    ours = RSGD(standardise=False, clip=None)  # on the rows and with the loss of the paper
+    ours = RSGD(standardise=False, clip=None, step_size=1.0)  # on the rows and with the loss of the paper
     found = run(rows, mechanisms=[ours, replace(ours, accounting="paper")], epsilons=[0.5], l2=1e-2)
     tight, paper = curves(found)
     assert (tight.label, paper.label) == ("rsgd", "rsgd:paper")
