@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_STEP, FEWEST_PASSES, MOST_PASSES = 2.0, 12, 24
-ROWS_PER_STEP = 1060.0  # times mu and the root of the columns, for each step of 1 / smoothness
+ROWS_PER_STEP = 1060.0  # times mu and the root of the columns, over the largest slope, for a step of 1 / smoothness
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -77,7 +77,7 @@ class DPCD(LossClippingMechanism):
 
     def _path(self, problem: Problem, mu: float) -> float:
         """Steps of all passes together: the longer, the less noise there is and the less of a row a column has."""
-        clarity = 2 / problem.neighbours.rows_changed * problem.n_rows * mu
+        clarity = 2 / problem.neighbours.rows_changed * problem.n_rows * mu / problem.loss.lipschitz
         return clarity * math.sqrt(problem.n_columns) / ROWS_PER_STEP
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> CoordinatesPlan:

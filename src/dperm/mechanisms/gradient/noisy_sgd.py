@@ -79,7 +79,7 @@ class NoisySGD(LossClippingMechanism):
         None goes on until the noise moves margins by about 10, at most 50 epochs.
     batch_size : int
     step_size : float, optional
-        None is 1/L. At most 2/L.
+        None is 8 over the squared norm of a row, or 2/L where that is less. At most 2/L.
     secret_order : bool
         Put the rows in a secret random order first. Then the batch of the differing row is hidden too.
     radius : float, optional
@@ -117,7 +117,9 @@ class NoisySGD(LossClippingMechanism):
 
     def schedule(self, problem: Problem, budget: Budget) -> Schedule:
         sizes = split_rows(problem.n_rows, self.batch_size)
-        step = default_step(problem) if self.step_size is None else self.step_size
+        step = self.step_size
+        if step is None:
+            step = min(2 * default_step(problem), 2 / problem.smoothness)
         updates = path_length(problem, gaussian_mu(budget), NOISE_MARGIN) / step
         epochs = within(updates / len(sizes), 1, 50) if self.epochs is None else self.epochs
         return Schedule(
