@@ -9,7 +9,7 @@ import pytest
 from dperm.engine import open_rows
 from dperm.errors import NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, SoftClippedLogistic, Weighted
-from dperm.mechanisms import mechanism_names, resolve
+from dperm.mechanisms import DPCD, FrankWolfe, NoisySGD, mechanism_names, resolve
 from dperm.mechanisms.base import Job, Mechanism
 from dperm.mechanisms.clipped_loss import LossClippingMechanism
 from dperm.mechanisms.gradient.family import GradientMechanism
@@ -127,3 +127,23 @@ def test_the_paper_intervals_and_a_large_l2_keep_the_loss(name: str) -> None:
     plan, plain = (one.plan(far, budget) for one in (mechanism, replace(mechanism, clip=None)))
     assert plan.problem == plain.problem == far
     assert plan.noise == plain.noise
+
+
+def test_a_smaller_slope_is_answered_with_a_longer_path() -> None:
+    """Half the slope needs half the noise, so the public rules go twice as far."""
+    plain = Problem(loss=Logistic(), l2=1e-6, x_norm=1.0, n_rows=20_000, n_features=20, intercept=0.3)
+    clipped, budget = replace(plain, loss=SoftClippedLogistic(0.5, 0.7)), Budget(0.25, 1e-6)
+    (steps, radius), (more, larger) = (FrankWolfe().rule(facts, budget) for facts in (plain, clipped))
+    assert larger == pytest.approx(2 * radius)
+    assert more >= steps
+    step, longer = (
+        DPCD(passes=12, standardise=False, clip=None).plan(facts, budget).settings["step_size"]
+        for facts in (plain, clipped)
+    )
+    assert longer == pytest.approx(2 * step)
+    paths = [
+        NoisySGD(standardise=False, clip=None).plan(facts, budget).schedule.step_sizes  # type: ignore[attr-defined]
+        for facts in (plain, clipped)
+    ]
+    assert paths[0].max() == pytest.approx(2 / plain.smoothness)
+    assert paths[1].sum() > 1.4 * paths[0].sum()  # 50 epochs are the most

@@ -137,7 +137,7 @@ class Size:
 
 FULL = Size(epsilons=(0.05, 0.1, 0.2, 0.5, 1.0), repeats=4)
 QUICK = Size(epsilons=(0.1, 1.0), repeats=1)
-KDD_FULL = Size(epsilons=FULL.epsilons, repeats=1, folds=3, n_rows=250_000)
+KDD_FULL = Size(epsilons=FULL.epsilons, repeats=1, folds=3, n_rows=100_000)
 KDD_QUICK = Size(epsilons=QUICK.epsilons, repeats=1, folds=3, n_rows=20_000)
 CENSUS = ("adult", "bank", "ipums-br")
 KDD = ("kddcup99",)
