@@ -164,7 +164,7 @@ def test_typed_figures_are_noticed():
     for figure in ("83.7 %", "0.4 points", "412 ms", "9 points", "1,234 rows", "3e-7", "37 models"):
         (found,) = typed(f"{page}\nRSGD-AR has {figure} here (2019, figure 3).\n")
         assert figure.split()[0] in found
-    measured = read(DOCS / "data" / "rsgd-fig1.parquet").table("adult").at("DP-AGD", "ε = 1").alone
+    measured = read(DOCS / "data" / "rsgd-fig1.parquet").table("adult").at("DP-AGD, by rule", "ε = 1").alone
     assert len(typed(f"{page}\nDP-AGD reaches {measured} %.\n")) == 1
     assert typed(f"{page}\nAt ε = 0.05, in 5 folds, `83.7` and [there](there-83.7.md), in 2019.\n") == []
     assert TYPED_ROW.search("| a | 1 |\n")
