@@ -30,7 +30,7 @@ from dperm.unit import Neighbours
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5), ClippedSquared(0.5)], ids=repr)
 def test_without_noise_it_equals_a_plain_loop(loss: Loss) -> None:
     facts, (X, y) = problem(loss), data()
-    mechanism, order = DPCD(passes=3, step_size=0.8, standardise=False, clip=None), np.array([2, 0, 4, 1, 3])
+    mechanism, order = DPCD(passes=3, step_size=0.8, standardise=False), np.array([2, 0, 4, 1, 3])
     jobs = [Job(plan=mechanism.plan(facts, BUDGET))]
     (got,) = mechanism.run(jobs, open_rows(X, y, facts), ScriptedGate(FixedOrder(order)))
     kappa = {"logistic": 0.25, "huber-hinge": 1.0, "squared": 1.0}[loss.name]

@@ -9,7 +9,7 @@ import pytest
 from dperm.engine import open_rows
 from dperm.errors import NotCertified, Unsupported
 from dperm.losses import ClippedSquared, HuberHinge, Logistic, Loss, SoftClippedLogistic, Weighted
-from dperm.mechanisms import DPCD, FrankWolfe, NoisySGD, mechanism_names, resolve
+from dperm.mechanisms import FrankWolfe, NoisySGD, mechanism_names, resolve
 from dperm.mechanisms.base import Job, Mechanism
 from dperm.mechanisms.clipped_loss import LossClippingMechanism
 from dperm.mechanisms.gradient.family import GradientMechanism
@@ -21,6 +21,7 @@ OTHERS = {
     "auto": "a rule of its own, with which it chooses the mechanism too",
     "ssp": "a polynomial in place of the loss",
     "adassp": "squared loss only",
+    "dp-cd": "measured to lose at a large epsilon: its steps are too few for a smaller slope",
     "none": "not private",
     "majority": "not private",
 }
@@ -136,11 +137,6 @@ def test_a_smaller_slope_is_answered_with_a_longer_path() -> None:
     (steps, radius), (more, larger) = (FrankWolfe().rule(facts, budget) for facts in (plain, clipped))
     assert larger == pytest.approx(2 * radius)
     assert more >= steps
-    step, longer = (
-        DPCD(passes=12, standardise=False, clip=None).plan(facts, budget).settings["step_size"]
-        for facts in (plain, clipped)
-    )
-    assert longer == pytest.approx(2 * step)
     paths = [
         NoisySGD(standardise=False, clip=None).plan(facts, budget).schedule.step_sizes  # type: ignore[attr-defined]
         for facts in (plain, clipped)

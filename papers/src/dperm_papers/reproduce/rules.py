@@ -209,7 +209,7 @@ GRIDS: tuple[Grid, ...] = (
         main="step_size",
         changes=(*_STEPS, *_scaled("clip", 0.5, 2.0), {"momentum": 0.0}),
     ),
-    Grid(mechanism="dp-cd", main="step_size", changes=(PLAIN, WHOLE, *_scaled("passes", 0.25, 0.5, 2.0))),
+    Grid(mechanism="dp-cd", main="step_size", changes=(PLAIN, *_scaled("passes", 0.25, 0.5, 2.0))),
     Grid(mechanism="frank-wolfe", main="radius", changes=(PLAIN, WHOLE, *_scaled("steps", 0.25, 0.5, 2.0))),
     Grid(mechanism="objective", main=L2, changes=(PLAIN, WHOLE), fewer=FACTORS),
     Grid(mechanism="objective-kst", main=L2, changes=(PLAIN, WHOLE), fewer=FACTORS),

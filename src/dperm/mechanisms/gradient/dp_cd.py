@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dperm.errors import Unsupported
-from dperm.mechanisms.base import Job, Plan, alike, tolerant
-from dperm.mechanisms.clipped_loss import LossClippingMechanism
+from dperm.mechanisms.base import Job, Mechanism, Plan, alike, tolerant
 from dperm.mechanisms.registry import register
 from dperm.mechanisms.worst_case import WorstCase
 from dperm.planning.pricing import gaussian_noise, gaussian_price, mu_left, shortfall
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_STEP, FEWEST_PASSES, MOST_PASSES = 2.0, 12, 24
-ROWS_PER_STEP = 1060.0  # times mu and the root of the columns, over the largest slope, for a step of 1 / smoothness
+ROWS_PER_STEP = 1060.0  # times mu and the root of the columns, for each step of 1 / smoothness
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,7 +40,7 @@ class CoordinatesPlan(Plan):
 
 @register
 @dataclass(frozen=True)
-class DPCD(LossClippingMechanism):
+class DPCD(Mechanism):
     r"""In every pass, visit the coordinates in a random order and move each along its own noisy derivative.
 
     Parameters
@@ -77,7 +76,7 @@ class DPCD(LossClippingMechanism):
 
     def _path(self, problem: Problem, mu: float) -> float:
         """Steps of all passes together: the longer, the less noise there is and the less of a row a column has."""
-        clarity = 2 / problem.neighbours.rows_changed * problem.n_rows * mu / problem.loss.lipschitz
+        clarity = 2 / problem.neighbours.rows_changed * problem.n_rows * mu
         return clarity * math.sqrt(problem.n_columns) / ROWS_PER_STEP
 
     def _plan(self, problem: Problem, budget: Budget, mu_spent: float) -> CoordinatesPlan:

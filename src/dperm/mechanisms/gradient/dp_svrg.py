@@ -55,7 +55,7 @@ class DPSVRG(LossClippingMechanism):
     Parameters
     ----------
     outer : int, optional
-        None follows from the budget, 3 to 25.
+        None follows from the budget, 3 to 60.
     inner : int
         Steps for each full gradient. The first needs no correction and costs nothing.
     rate : float
@@ -128,7 +128,7 @@ class DPSVRG(LossClippingMechanism):
     def _outer_rule(self, problem: Problem, mu: float, step: float) -> int:
         """As many as make the path of descent that long at which noise moves margins by ``NOISE_MARGIN``."""
         path = NOISE_MARGIN * problem.n_rows * mu / (problem.gradient_gap * problem.row_norm)
-        return within(path / (step * self.inner), 3, 25)
+        return within(path / (step * self.inner), 3, 60)
 
     def _cost(self, plan: SVRGPlan) -> Cost:
         full = Gaussian(plan.whole_mu)
