@@ -168,7 +168,11 @@ class FrankWolfe(LossClippingMechanism):
 
     def rule(self, problem: Problem, budget: Budget) -> tuple[int, float]:
         """Steps and the radius of the ball: more of both when one release shows more of a mean over the rows."""
-        clarity = problem.n_rows * gaussian_mu(budget) / problem.loss.lipschitz if budget.delta > 0 else 0.0
+        clarity = (
+            problem.n_rows * gaussian_mu(budget) / problem.loss.unweighted.lipschitz
+            if budget.delta > 0
+            else 0.0
+        )
         steps = within(clarity / 15, 20, 120) if budget.delta > 0 else 10  # pure choices add up linearly
         radius = min(max(clarity / 200, 4.0), 32.0)
         return self.steps or steps, (self.radius or radius) / problem.row_norm
