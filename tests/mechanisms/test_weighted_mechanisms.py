@@ -94,7 +94,7 @@ class Light(Weighted):
 )
 @pytest.mark.parametrize("relation", list(Neighbours), ids=lambda relation: relation.value)
 def test_heavy_rows_stay_within_the_sensitivity_and_without_its_factor_do_not(name, relation):
-    changes = {"dp-gd": {"clip": None}, "noisy-sgd": {"step_size": 0.5}}.get(name, {})
+    changes = {"dp-gd": {"clip": None}, "noisy-sgd": {"step_size": 0.2}}.get(name, {})
     check_heavy_rows(name, relation, HuberHinge(0.5), HEAVIEST * FACTS["l2"], changes=changes)
 
 
