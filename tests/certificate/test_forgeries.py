@@ -99,6 +99,8 @@ HARMLESS = [
     {
         ("parameters", "residual_bound")
     },  # of a loss by name, where a loss was given that has a bound of its own
+    {("parameters", "class_weight")},  # without the lighter class: the price is that of the heaviest
+    {("parameters", "class_weight", 0, 1)},  # nor of how light it is
     {("parameters", "sample_weight_bound")},  # 1, which is that of rows without weights
     {("parameters", "y_range", 0), ("certificate", "targets", "low")},  # targets are divided by their range
     {("parameters", "y_range", 1), ("certificate", "targets", "high")},
