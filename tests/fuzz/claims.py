@@ -165,6 +165,12 @@ class Model(_Claiming):
     def sealed(self, document: Any) -> Any:
         return resealed(document)
 
+    def judge(self, number: int, content: Any) -> str:
+        """Without its thresholds a file is that of the model before they were tuned, and its claim is true of that."""
+        told = super().judge(number, content)
+        before = {key: value for key, value in self.documents[number].items() if key != "thresholds"}
+        return ACCEPTED if told == SMALLER and content == self.sealed(before) else told
+
 
 class Certificate(Model):
     """The same, changed in the certificate alone."""

@@ -50,6 +50,18 @@ def test_no_edit_of_twenty_thousand_lowers_a_claim(kind):
     check(kind, 20_000)
 
 
+def test_a_model_without_its_threshold_claims_what_the_model_cost(tmp_path):
+    """What a threshold cost stands in the ledger; a file that does not hold one claims nothing of it."""
+    kind = Model(tmp_path)
+    ((number, document),) = [(k, one) for k, one in enumerate(kind.documents) if "thresholds" in one]
+    before = kind.sealed({key: value for key, value in document.items() if key != "thresholds"})
+    assert kind.judge(number, before) == ACCEPTED
+    assert kind.claim(json.dumps(before).encode()).epsilon == document["certificate"]["budget"]["epsilon"]
+    cheaper = json.loads(json.dumps(before))
+    cheaper["certificate"]["budget"]["epsilon"] /= 2
+    assert kind.judge(number, kind.sealed(cheaper)) == REFUSED
+
+
 def test_files_are_read_as_they_are(kind):
     for number, document in enumerate(kind.documents):
         content = ["sealed", document] if isinstance(kind, LedgerFile) else document
