@@ -216,7 +216,8 @@ def test_what_is_said_of_mechanisms_follows_from_their_tables():
 def test_what_is_said_of_the_audit_follows_from_its_table():
     """Docs/audit.md: nine tenths are proved of 13 whole profiles, all but those of amp and auto."""
     table = read(DOCS / "data" / "audit.parquet").table("claims")
-    profiles = {row[0]: row[4].number for row in table.rows if row[1] == "profile"}
+    told = [row for row in table.rows if row[0] != "evaluation"]
+    profiles = {row[0]: row[4].number for row in told if row[1] == "profile"}
     assert {name for name, proved in profiles.items() if proved < 0.9} == {"amp", "auto"}
     assert len(profiles) == 13 + 2
 
