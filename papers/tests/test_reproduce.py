@@ -108,7 +108,7 @@ def test_all_of_it(tiny, monkeypatch, capsys):
         assert published in shown
     assert "Skipped: ipums-us" in shown
     assert "Skipped: real-sim" in shown
-    assert "AMP at ε = 1" in shown  # softmax
+    assert "AMP, by rule at ε = 1" in shown  # softmax
     assert "in all." in shown
 
     done = count_batches(monkeypatch)
