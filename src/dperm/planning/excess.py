@@ -8,9 +8,10 @@ sizes, averages and l2 decide; noise of scale :math:`\sigma` moves the margin of
 
 with the mean over curvatures that halve from one to the next, and S the squared margins that there are to learn. For
 labels S is over the largest slope of the loss, and grows with the number of margins and, up to ``MOST_COLUMNS``, with
-that of columns: more columns have more to learn. S and the largest curvature were chosen on public tables, leaving one
-out at a time. Only accuracy rests on them: noise and guarantee are computed afterwards, for the settings that were
-chosen.
+that of columns: more columns have more to learn. S for two classes, its power of the columns and the largest curvature
+were chosen on public tables, leaving one out at a time; ``MOST_COLUMNS`` and S for several classes by the mean over
+tables of that kind. Only accuracy rests on them: noise and guarantee are computed afterwards, for the settings that
+were chosen.
 """
 
 from __future__ import annotations
