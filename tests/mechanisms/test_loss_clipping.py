@@ -124,6 +124,8 @@ def test_the_paper_intervals_and_a_large_l2_keep_the_loss(name: str) -> None:
         inferring = mechanism.plan(problem, budget, inference=True)
         assert inferring.problem.loss == Logistic()
         assert inferring.settings["clip"] is None
+        with pytest.raises(Unsupported, match="set clip=None"):
+            replace(mechanism, clip=0.4).plan(problem, budget, inference=True)
     far = replace(problem, l2=1e4 * facts(Logistic(), mechanism).l2)
     plan, plain = (one.plan(far, budget) for one in (mechanism, replace(mechanism, clip=None)))
     assert plan.problem == plain.problem == far

@@ -58,6 +58,12 @@ class LossClippingMechanism(Mechanism):
             clip = slope_for(problem, budget) if self.accounting == "tight" else None
         return problem.loss if clip is None else softly_clipped(problem.loss, float(clip), KNEE)
 
+    def misfit_of_intervals(self, problem: Problem) -> str | None:
+        reason = super().misfit_of_intervals(problem)
+        if reason is None and self.clip not in (None, AUTO):
+            return "a clipped loss has other coefficients than the one that was asked for; set clip=None"
+        return reason
+
     def regularised(self, problem: Problem, budget: Budget, *, inference: bool = False) -> Problem:
         """The problem with the l2 of the rule for the loss that is trained with."""
         if inference:

@@ -47,9 +47,9 @@ def measure(records: Records, size: Size, bench: Bench) -> pa.Table:
         "dataset": records.name,
         "delta": DELTA,
         "folds": size.folds,
+        "repeats": size.repeats,
         "seed": bench.seed,
     }
-    common |= {"repeats": size.repeats}
     spec, rows = specify(records.X, records.y, mechanisms=["rsgd-ar"], epsilons=size.epsilons, **common)
     problem = problems_of(spec, rows.held_out)[0]
     shapes: dict[str, dict[str, RSGDAR]] = {}

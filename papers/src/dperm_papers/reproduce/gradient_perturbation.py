@@ -292,23 +292,24 @@ def prices_of(results: pa.Table, epsilon: float, n_rows: int) -> list[tuple[str,
 
 def _chosen(results: pa.Table, study: Study, method: str, epsilon: float) -> Mechanism | None:
     """The published settings that were best on test; None where the method does not cover the loss."""
-    label = method + AS_PUBLISHED
-    about = [one for one in study.configurations if one["label"].removesuffix(ORACLE_MARK) == label]
+    published = method + AS_PUBLISHED
+    named = (one for one in study.configurations if one["label"].removesuffix(ORACLE_MARK) == published)
+    about = next(named, None)
+    if about is None:
+        return None
     columns = (results[name].to_pylist() for name in ("label", "epsilon", "settings"))
     cells = [
-        used
-        for label, at, used in zip(*columns, strict=True)
-        if at == epsilon and about and label == about[0]["label"]
+        used for label, at, used in zip(*columns, strict=True) if (label, at) == (about["label"], epsilon)
     ]
     if not cells:
         return None
     used = json.loads(cells[0])
     (chosen,) = (
         settings
-        for settings in about[0]["candidates"]
+        for settings in about["candidates"]
         if all(used[name] == value for name, value in settings.items() if value not in (None, AUTO))
     )
-    return replace(resolve(about[0]["mechanism"]), **chosen)
+    return replace(resolve(about["mechanism"]), **chosen)
 
 
 def _price(mechanism: Mechanism, problem: Problem, budget: Budget) -> str:

@@ -51,7 +51,7 @@ Change = Mapping[str, Any]
 """By setting, or ``l2``, a value, or one that depends on the rule."""
 
 PLAIN: Change = {"standardise": False}
-WHOLE: Change = {"clip": None}
+UNCLIPPED: Change = {"clip": None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,7 @@ def _scaled(name: str, *factors: float) -> tuple[Change, ...]:
     return tuple({name: Times(factor)} for factor in factors)
 
 
-_DESCENT = (PLAIN, *_scaled("epochs", 0.25, 4.0), *_scaled(L2, 0.25, 4.0), WHOLE)
+_DESCENT = (PLAIN, *_scaled("epochs", 0.25, 4.0), *_scaled(L2, 0.25, 4.0), UNCLIPPED)
 _STEPS = (PLAIN, *_scaled("steps", 0.5, 2.0))
 
 GRIDS: tuple[Grid, ...] = (
@@ -156,16 +156,16 @@ GRIDS: tuple[Grid, ...] = (
     Grid(
         mechanism="output-gd",
         main="step_size",
-        changes=(PLAIN, *_scaled("iterations", 0.25, 4.0), *_scaled(L2, 0.25, 4.0), WHOLE),
+        changes=(PLAIN, *_scaled("iterations", 0.25, 4.0), *_scaled(L2, 0.25, 4.0), UNCLIPPED),
         fewer=(1.0, 0.5),
     ),
     Grid(
         mechanism="bolt-on",
         main="step_size",
-        changes=(PLAIN, *_scaled("passes", 0.25, 4.0), *_scaled(L2, 0.25, 4.0), WHOLE),
+        changes=(PLAIN, *_scaled("passes", 0.25, 4.0), *_scaled(L2, 0.25, 4.0), UNCLIPPED),
         fewer=(1.0, 0.5),
     ),
-    Grid(mechanism="output", main=L2, changes=(PLAIN, WHOLE), fewer=FACTORS),
+    Grid(mechanism="output", main=L2, changes=(PLAIN, UNCLIPPED), fewer=FACTORS),
     Grid(
         mechanism="psgd",
         main="step_size",
@@ -176,7 +176,7 @@ GRIDS: tuple[Grid, ...] = (
         main="outer",
         changes=(
             PLAIN,
-            WHOLE,
+            UNCLIPPED,
             *_scaled("step_size", 0.25, 0.5, 2.0),
             {"inner": 1},
             {"inner": 2},
@@ -186,13 +186,13 @@ GRIDS: tuple[Grid, ...] = (
     Grid(
         mechanism="noisy-sgd",
         main="epochs",
-        changes=(PLAIN, WHOLE, *_scaled("step_size", 0.25, 0.5, 2.0), *_scaled("batch_size", 0.25)),
+        changes=(PLAIN, UNCLIPPED, *_scaled("step_size", 0.25, 0.5, 2.0), *_scaled("batch_size", 0.25)),
         kept=("radius",),
     ),
     Grid(
         mechanism="dp-agd",
         main="splits",
-        changes=(PLAIN, WHOLE, *_scaled("largest_step", 0.5, 2.0), *_scaled("choice_share", 0.5, 2.0)),
+        changes=(PLAIN, UNCLIPPED, *_scaled("largest_step", 0.5, 2.0), *_scaled("choice_share", 0.5, 2.0)),
     ),
     Grid(
         mechanism="sgd-ma",
@@ -210,11 +210,18 @@ GRIDS: tuple[Grid, ...] = (
         changes=(*_STEPS, *_scaled("clip", 0.5, 2.0), {"momentum": 0.0}),
     ),
     Grid(mechanism="dp-cd", main="step_size", changes=(PLAIN, *_scaled("passes", 0.25, 0.5, 2.0))),
-    Grid(mechanism="frank-wolfe", main="radius", changes=(PLAIN, WHOLE, *_scaled("steps", 0.25, 0.5, 2.0))),
-    Grid(mechanism="objective", main=L2, changes=(PLAIN, WHOLE), fewer=FACTORS),
-    Grid(mechanism="objective-kst", main=L2, changes=(PLAIN, WHOLE), fewer=FACTORS),
-    Grid(mechanism="amp", main=L2, changes=(PLAIN, WHOLE), fewer=FACTORS),
-    Grid(mechanism="objective-pure", main=L2, changes=(WHOLE, *_scaled("output_share", 10.0)), fewer=FACTORS),
+    Grid(
+        mechanism="frank-wolfe", main="radius", changes=(PLAIN, UNCLIPPED, *_scaled("steps", 0.25, 0.5, 2.0))
+    ),
+    Grid(mechanism="objective", main=L2, changes=(PLAIN, UNCLIPPED), fewer=FACTORS),
+    Grid(mechanism="objective-kst", main=L2, changes=(PLAIN, UNCLIPPED), fewer=FACTORS),
+    Grid(mechanism="amp", main=L2, changes=(PLAIN, UNCLIPPED), fewer=FACTORS),
+    Grid(
+        mechanism="objective-pure",
+        main=L2,
+        changes=(UNCLIPPED, *_scaled("output_share", 10.0)),
+        fewer=FACTORS,
+    ),
     Grid(mechanism="ssp", main=L2, changes=(PLAIN, *_scaled("weight", 0.5, 2.0)), fewer=FACTORS),
     Grid(
         mechanism="adassp",
