@@ -207,10 +207,8 @@ def test_what_is_said_of_mechanisms_follows_from_their_tables():
                 most = 0.75 if strong and people and epsilon < 0.5 else 0.35 if epsilon < 0.5 else 0.25
                 assert label == "none" or ahead < most, (name, label, epsilon)
                 assert (name, label) != ("adult", "ssp") or ahead < 0
-        ours_and_theirs = zip((0.05, 0.1, 0.5, 1.0), rows["rsgd-ar"], rows.get("output", ()), strict=False)
-        for epsilon, mine, theirs in ours_and_theirs:
-            noise = 0.2 if epsilon == 0.05 else 0.1  # about a standard error
-            assert mine.number >= theirs.number - noise - 1e-4
+        for mine, theirs in zip(rows["rsgd-ar"], rows.get("output", ()), strict=False):
+            assert mine.number >= theirs.number - 0.1001
 
 
 def test_what_is_said_of_the_audit_follows_from_its_table():
